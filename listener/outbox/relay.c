@@ -54,7 +54,7 @@
 #define QUICK_MS      1000                  /* after a shorter one, it is twice as large */
 #define DIVISOR_MAX   1024                  /* limit of divisor */
 #define ALL_MS        10000                 /* time between leases that search all due rows, including old ones */
-#define ALL_SHARE     20                    /* such leases take at most 1/20 of the time */
+#define ALL_SHARE     20                    /* such leases and queries of the backlog take 1/20 of the time */
 #define SINCE_LESS_US 2000000 /* every lease finds a row that was committed up to this long after its due_at */
 #define CAREFUL       32      /* rows to lease one by one after leasing failed, plus one for each lane */
 #define PUT_OFF_MS    60000   /* delay of a row that cannot be leased for a reason that may not be its own */
@@ -157,10 +157,11 @@ struct relay {
 	struct trouble recording_trouble;
 	struct trouble leasing_trouble;
 	struct log_spell refusals; /* outcomes that Postgres refuses */
-	size_t turn;         /* index of the first lane in the next lease */
-	int64_t divisor;     /* leases ask for 1/divisor of the rows and bytes, because they were slow */
-	size_t careful;      /* rows left to lease one by one; 0: lease many at once */
-	struct lane *peeked; /* lane whose row is being leased alone; NULL: none */
+	struct log_spell slowness; /* slow leases */
+	size_t turn;               /* index of the first lane in the next lease */
+	int64_t divisor;           /* leases ask for 1/divisor of the rows and bytes, because they were slow */
+	size_t careful;            /* rows left to lease one by one; 0: lease many at once */
+	struct lane *peeked;       /* lane whose row is being leased alone; NULL: none */
 	char peeked_row[24];
 	char blamed_row[24];
 	int peeked_attempts;
@@ -723,7 +724,7 @@ static size_t wanted_now(struct relay *r, struct lane *l)
 /* Returns where a lease begins: at a due_at, or if it is negative, so long ago. */
 static int64_t start_of(const struct lane *l)
 {
-	if (l->is_all || (!l->since_us && !l->empty_ms))
+	if (l->is_all)
 		return 0;
 	return (l->since_us ? l->since_us : (l->empty_ms - real_ms()) * 1000) - SINCE_LESS_US;
 }
@@ -754,7 +755,7 @@ static size_t fill_lanes(struct relay *r)
 
 		if (!wanted)
 			continue;
-		l->is_all = !l->target.is_newest && now_ms(r) >= l->all_ms;
+		l->is_all = !l->target.is_newest && (now_ms(r) >= l->all_ms || (!l->since_us && !l->empty_ms));
 		fill_lane(r, l, wanted, l->target.is_newest ? "newest" : NULL, start_of(l));
 	}
 	r->turn++;
@@ -790,25 +791,31 @@ static void start_lease(struct relay *r)
 		ask(r, JOB_LEASE, SQL_LEASE, COLUMNS, values, COLUMNS + 3);
 }
 
+/* Returns when a statement that may be slow comes next, so that it takes a small share of the time. */
+static int64_t next_after(const struct relay *r, int64_t took_ms, int64_t least_ms)
+{
+	return now_ms(r) + (took_ms * ALL_SHARE > least_ms ? took_ms * ALL_SHARE : least_ms);
+}
+
 /* For lanes whose rows were all searched, sets when that happens next. */
 static void put_off_all(struct relay *r, int64_t took_ms)
 {
-	int64_t wait_ms = took_ms * ALL_SHARE > ALL_MS ? took_ms * ALL_SHARE : ALL_MS;
-
 	for (size_t i = 0; i < count_lanes(r); i++)
 		if (lane_at(r, i)->is_all)
-			lane_at(r, i)->all_ms = now_ms(r) + wait_ms;
+			lane_at(r, i)->all_ms = next_after(r, took_ms, ALL_MS);
 }
 
 /* Rows of a slow lease arrive too late and are given back, so halve the next lease. */
 static void adapt_pace(struct relay *r)
 {
 	int64_t took_ms = real_ms() - r->asked_ms;
+	char reason[40];
 
+	log_spell_off(&r->slowness, now_ms(r), NULL);
 	if (took_ms > SLOW_MS && r->divisor < DIVISOR_MAX) {
 		r->divisor *= 2;
-		log_warn("leasing deliveries was slow, halving the next lease", "ms=%lld bytes=%lld",
-			 (long long)took_ms, (long long)(LEASE_BYTES / r->divisor));
+		snprintf(reason, sizeof(reason), "it took %lld ms", (long long)took_ms);
+		log_spell_on(&r->slowness, now_ms(r), "leasing deliveries was slow, halving the next lease", reason);
 	} else if (took_ms < QUICK_MS && r->divisor > 1) {
 		r->divisor /= 2;
 	}
@@ -817,7 +824,7 @@ static void adapt_pace(struct relay *r)
 
 static void on_leased(struct relay *r, const struct postgres_answer *answer)
 {
-	size_t lanes = count_lanes(r);
+	size_t lanes = count_lanes(r), most = 0;
 
 	be_well(r, &r->leasing_trouble);
 	counters.relay_rounds++;
@@ -828,10 +835,12 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 	for (size_t row = 0; row < answer->rows; row++)
 		take_row(r, answer, row);
 	r->peeked = NULL;
+	for (size_t i = 0; i < lanes; i++)
+		most = lane_at(r, i)->rows > most ? lane_at(r, i)->rows : most;
 	for (size_t i = 0; i < lanes; i++) {
 		struct lane *l = lane_at(r, i);
 
-		if (l->is_all && !answer->rows) { /* large rows of others may have left no room */
+		if (l->is_all && !l->rows && most != 1) { /* a single large row of another may have left no room */
 			l->since_us = 0;
 			l->empty_ms = r->asked_ms;
 		}
@@ -958,8 +967,7 @@ static void start_look(struct relay *r)
 	values[0] = text_value(text);
 	values[1] = (struct postgres_value){ARRAY_TEXT, r->names.bytes, r->names.len};
 	values[2] = (struct postgres_value){ARRAY_TEXT, r->urls.bytes, r->urls.len};
-	if (ask(r, JOB_BACKLOG, SQL_BACKLOG, 0, values, 3) == 0)
-		r->look_ms = now_ms(r) + LOOK_MS;
+	ask(r, JOB_BACKLOG, SQL_BACKLOG, 0, values, 3);
 }
 
 static void on_look(struct relay *r, const struct postgres_answer *answer)
@@ -1088,6 +1096,8 @@ static void take_answer(struct relay *r, enum job job, const struct postgres_ans
 {
 	bool is_fine = answer->result == POSTGRES_OK;
 
+	if (job == JOB_BACKLOG)
+		r->look_ms = next_after(r, real_ms() - r->asked_ms, LOOK_MS);
 	if (job == JOB_RECORD && is_fine)
 		on_recorded(r, answer);
 	else if (job == JOB_RECORD)

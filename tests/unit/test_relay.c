@@ -197,6 +197,32 @@ Test(relay, a_lane_without_rows_is_searched_from_its_last_search)
 	cr_assert_null(strstr(played_postgres_texts(4), "3000000"), "others may have delivered millions since then");
 }
 
+/* It may read millions of dead entries of the index, and leases wait meanwhile. */
+Test(relay, the_backlog_is_queried_for_a_twentieth_of_the_time)
+{
+	uint64_t from;
+
+	wait_for(SQL_BACKLOG);
+	clock_pass(5000);
+	uv_update_time(&loop);
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	from = uv_now(&loop);
+	wait_for(SQL_BACKLOG);
+	cr_assert_geq(uv_now(&loop) - from, 100000);
+}
+
+/* Otherwise each lease may read millions of dead entries of the index. */
+Test(relay, a_lane_without_rows_is_not_searched_as_a_whole_while_others_have_rows)
+{
+	wait_for(SQL_LEASE);
+	played_postgres.cells = row; /* twice */
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 2}, POSTGRES_READY);
+	played_postgres.cells = NULL;
+	answer(204);
+	wait_for(SQL_LEASE);
+	cr_assert_not_null(strchr(played_postgres_texts(4), '-'), "%s", played_postgres_texts(4));
+}
+
 Test(relay, a_delivery_is_recorded)
 {
 	lease_row();
@@ -229,7 +255,7 @@ Test(relay, a_row_that_is_given_up_keeps_no_place)
 
 	for (int i = 0; i < 3; i++) {
 		wait_for(SQL_LEASE);
-		expect_columns(2, "[w w][1 1]");
+		expect_columns(1, "[w w]");
 		say((struct postgres_answer){.result = POSTGRES_OK}, lost);
 		cr_assert_null(answer_request);
 		wait_for(SQL_RECORD);
@@ -316,20 +342,47 @@ Test(relay, a_record_that_is_refused_is_tried_in_ascii_then_alone_and_dropped)
 	wait_for(SQL_BACKLOG);
 }
 
+/* The outcomes of other rows are recorded, and that of the locked one later. */
+Test(relay, a_record_that_waits_for_a_lock_leaves_locked_rows_out)
+{
+	static const char *const locked[] = {"7"};
+
+	lease_row();
+	answer(204);
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres.values[6], "");
+	cr_assert_eq(played_postgres.lock_timeout_ms, 2000);
+	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_locked = true}, NULL);
+	for (int i = 0; i < 3; i++) {
+		wait_for(SQL_RECORD);
+		expect_columns(3, "[7][70][delivered]");
+		cr_assert_str_eq(played_postgres.values[6], "skip");
+		say((struct postgres_answer){.result = POSTGRES_OK}, i < 2 ? locked : NULL);
+	}
+	lease_row();
+	answer(204);
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres.values[6], "");
+}
+
 Test(relay, a_record_that_cannot_be_made_now_is_kept)
 {
-	lease_row();
+	wait_for(SQL_LEASE);
+	played_postgres.cells = row; /* three times */
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 3}, POSTGRES_READY);
+	played_postgres.cells = NULL;
+	answer(204);
 	answer(204);
 	for (int i = 0; i < 5; i++) {
 		wait_for(SQL_RECORD);
-		expect_columns(3, "[7][70][delivered]");
+		expect_columns(3, "[7 7][70 70][delivered delivered]");
 		say((struct postgres_answer){.result = POSTGRES_TROUBLE}, NULL);
 	}
 	wait_for(SQL_RECORD);
 }
 
-/* So a lane whose oldest rows fail finds others. The rows that were not sent keep their place. */
-Test(relay, probe_takes_the_newest_row)
+/* Runs until a lease asks for a row to probe a receiver that fails. */
+static void fail_until_probe(void)
 {
 	for (int i = 0; i < 5; i++) {
 		lease_row();
@@ -344,9 +397,30 @@ Test(relay, probe_takes_the_newest_row)
 		say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 		wait_for(SQL_LEASE);
 	}
+}
+
+/* So a lane whose oldest rows fail finds others. The rows that were not sent keep their place. */
+Test(relay, probe_takes_the_newest_row)
+{
+	fail_until_probe();
 	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
 	wait_for(SQL_LEASE);
 	cr_assert_str_eq(played_postgres_texts(3), "- -", "it reads all dead entries of the index again");
+}
+
+/* Otherwise nothing is sent to a receiver that works again until all rows that have expired are dead, one by one. */
+Test(relay, probe_that_finds_an_expired_row_takes_the_newest_next)
+{
+	fail_until_probe();
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	webhook.ttl_ms = 4999;
+	relay_change(relay);
+	lease_row();
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres_texts(2), "dead");
+	say((struct postgres_answer){.result = POSTGRES_OK}, NULL);
+	wait_for(SQL_LEASE);
+	cr_assert_not_null(strstr(played_postgres_texts(3), "newest"), "%s", played_postgres_texts(3));
 }
 
 /* --- rows that cannot be leased --- */
