@@ -42,7 +42,7 @@
 #define UNSENT_WAIT_MS  1000  /* wait before retrying a request that could not begin */
 #define HEADERS_MS      10000 /* time between readings of the headers' files */
 #define LOOK_MS         15000 /* time between queries of the backlog */
-#define LOCK_MS         2000  /* how long statements wait for a lock: outcomes are to be recorded before leases end */
+#define LOCK_MS         2000  /* how long a record waits for a lock: outcomes are to be recorded before leases end */
 #define RECORD_MS       1000  /* time for the last records after the drain timeout */
 #define LASTING_MS      2000  /* relay_error() reports a statement that has failed for this long, */
 #define OVER_MS         10000 /* until it has worked for this long */
@@ -599,6 +599,7 @@ static int ask(struct relay *r, enum job job, const char *sql, int columns, stru
 	for (int i = 0; i < columns; i++)
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
 	r->asked_ms = real_ms();
+	postgres_set_lock_timeout(r->postgres, job == JOB_RECORD ? LOCK_MS : 0);
 	if (postgres_query(r->postgres, sql, values, n))
 		return -1; /* the connection is lost; on_postgres_state takes over */
 	r->job = job;
@@ -1339,7 +1340,6 @@ struct relay *relay_open(uv_loop_t *loop, const struct config *config)
 	fill_hooks(r);
 	r->deliveries = deliveries_open(loop, webhooks_concurrency(&config->webhooks));
 	r->postgres = postgres_open(loop, &settings);
-	postgres_set_lock_timeout(r->postgres, LOCK_MS);
 	uv_timer_init(loop, &r->timer);
 	uv_timer_init(loop, &r->deadline);
 	r->timer.data = r->deadline.data = r;
