@@ -14,6 +14,7 @@
 #include "commands/colour.h"
 #include "commands/table.h"
 #include "commands/json_out.h"
+#include "config/setting.h"
 #include "feed/secrets.h"
 
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
@@ -108,9 +109,15 @@ void findings_of_settings(struct findings *f, const struct config *c)
 	for (size_t i = 0; i < c->feed_count; i++)
 		secrets_each(c->feeds[i]->root, on_secret, f);
 	for (size_t i = 0; i < c->webhooks.count; i++) {
-		look_at(f, "webhook secret", c->webhooks.items[i].secret_file, true);
-		look_at(f, "webhook ca", c->webhooks.items[i].ca, false);
-		look_at(f, "webhook cert", c->webhooks.items[i].cert, false);
+		const struct webhook *w = &c->webhooks.items[i];
+
+		look_at(f, "webhook secret", w->secret_file, true);
+		look_at(f, "webhook ca", w->ca, false);
+		look_at(f, "webhook cert", w->cert, false);
+		look_at(f, "webhook key", w->key, true);
+		if (w->cert && !check_is_pair(w->cert, w->key ? w->key : w->cert))
+			finding(f, FINDING_WRONG, "webhook cert", "%s and %s are not a certificate and its key (PEM)",
+				w->cert, w->key ? w->key : w->cert);
 	}
 }
 

@@ -34,7 +34,7 @@ static bool is_certificate(const char *file)
 	return first != NULL;
 }
 
-static bool is_pair(const char *cert, const char *key)
+bool check_is_pair(const char *cert, const char *key)
 {
 	SSL_CTX *scratch = SSL_CTX_new(TLS_server_method());
 	bool result = scratch && !tls_show(scratch, cert, key);
@@ -52,7 +52,7 @@ static const char *check_pair(const char *name, const char *cert, const char *ke
 		return say("--%s-cert: %s cannot be read: %s", name, cert, strerror(errno));
 	if (key && !file_is_readable(key))
 		return say("--%s-key: %s cannot be read: %s", name, key, strerror(errno));
-	if (cert && !is_pair(cert, key))
+	if (cert && !check_is_pair(cert, key))
 		return say("--%s-cert, --%s-key: the files are not a certificate and its key (PEM, without a password)",
 			   name, name);
 	return NULL;

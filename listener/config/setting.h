@@ -43,6 +43,9 @@ const struct profile *config_find_feed(const struct config *c, const char *name)
 /* Returns why the settings, each valid by itself, do not fit together, or NULL. is_listen: they are a listener's. */
 const char *check_settings(const struct config *c, bool is_listen);
 
+/* True if the files are a certificate and its key (PEM, without a password). */
+bool check_is_pair(const char *cert, const char *key);
+
 /* True if the setting fills the member of another setting. */
 static inline bool setting_is_of_other(const struct setting *s)
 {

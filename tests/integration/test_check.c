@@ -371,6 +371,13 @@ Test(check, certificates_are_valid_now_and_fit_their_keys)
 				  names[i], late->key));
 	}
 	expect(1, "has expired: renew it", env, suite_text("config lint --ingest 127.0.0.1:0 --config %s", settings));
+	settings = suite_file(
+		"pair.json",
+		suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"https://127.0.0.1/\", \"cert\": \"%s\", "
+			   "\"key\": \"%s\", \"secret-env\": \"SECRET\"}]}",
+			   good->cert, late->key));
+	expect(1, "are not a certificate and its key", env,
+	       suite_text("config lint --ingest 127.0.0.1:0 --config %s", settings));
 }
 
 Test(check, a_file_with_a_secret_is_shown_by_its_path_and_its_mode_is_looked_at)
