@@ -375,10 +375,10 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
 }
 
 /* The successor failed: keep the current connection until the feed closes it. */
-static void on_successor_end(struct feed_client *c, const char *reason)
+static void on_successor_end(struct feed_client *c, const char *reason, int64_t asked_ms)
 {
 	keep_error(c, reason);
-	c->retry_ms = now_ms(c) + draw_wait(c);
+	c->retry_ms = now_ms(c) + draw_wait(c) + asked_ms;
 	log_info("cannot connect the successor of a source connection, will retry", "source=%s reason=%s", name_of(c),
 		 c->error);
 }
@@ -403,7 +403,7 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 	if (what == CLOSE_FATAL && !(is_successor && c->is_waiting))
 		stop_for_good(c, reason);
 	else if (is_successor)
-		on_successor_end(c, reason);
+		on_successor_end(c, reason, end->wait_ms);
 	else if (is_now && c->next)
 		promote(c);
 	else if (is_now)
@@ -421,11 +421,17 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
 		promote(c);
 }
 
-static int64_t soonest_successor(const struct feed_client *c)
+/* The waits grow for a feed that asks each connection for a successor. */
+static int64_t soonest_successor(struct feed_client *c)
 {
-	int64_t soonest = feed_connection_since_ms(c->now) + SUCCESSOR_MS;
+	int64_t soonest = feed_connection_since_ms(c->now) + SUCCESSOR_MS, wait;
+	bool may_hurry;
 
-	return soonest > now_ms(c) ? soonest : now_ms(c);
+	judge_end(c, c->now);
+	may_hurry = !c->backoff.tries;
+	wait = draw_wait(c); /* counts as a try */
+	wait = may_hurry ? 0 : wait;
+	return soonest > now_ms(c) + wait ? soonest : now_ms(c) + wait;
 }
 
 static void judge_now(struct feed_client *c)
@@ -455,7 +461,7 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 	}
 	if (conn == c->next) {
 		drop(&c->next, code_of(c));
-		on_successor_end(c, reason);
+		on_successor_end(c, reason, 0);
 		return;
 	}
 	judge_now(c);
@@ -654,7 +660,7 @@ static void look_at_successor(struct feed_client *c)
 		return;
 	}
 	drop(&c->next, code_of(c));
-	on_successor_end(c, "the successor was not ready in time");
+	on_successor_end(c, "the successor was not ready in time", 0);
 }
 
 /* Replaces a connection that has reached max_age_s; with overlap_s, connects its successor first. */

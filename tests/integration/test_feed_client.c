@@ -550,6 +550,31 @@ Test(feed_client, one_that_always_asks_for_a_successor_is_not_dialled_without_en
 	cr_assert_geq(feed_connections(feed), 2);
 }
 
+Test(feed_client, waits_grow_for_one_that_always_asks_for_a_successor)
+{
+	START(URL "\"overlap_s\": 5, \"backoff\": {\"min_ms\": 2000, \"jitter\": false}, \"rules\": [{\"when\": "
+		  "{\"/refresh\": 1}, \"action\": \"reconnect\", \"overlap\": true}, " EVENT "]",
+	      feed_port(feed));
+	int64_t end = wait_now_ms() + 6000;
+	while (wait_now_ms() < end) {
+		feed_send_text(feed, "{\"refresh\":1}");
+		feed_send_text(feed, "{\"id\":\"welcome\"}");
+		wait_pause_ms(5);
+	}
+	cr_assert_leq(feed_connections(feed), 3, "%d connections in 6 s", feed_connections(feed));
+	cr_assert_geq(feed_connections(feed), 2);
+}
+
+Test(feed_client, a_successor_that_is_refused_waits_for_as_long_as_the_answer_asks)
+{
+	START(URL "\"max_age_s\": 1, \"overlap_s\": 5, " RULES, feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_answer(feed, "/feed", "HTTP/1.1 429 Busy\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n");
+	await(listener_has_logged(listener, "cannot connect the successor"), SETTLED_MS);
+	wait_pause_ms(4000);
+	cr_assert_eq(listener_count_logged(listener, "cannot connect the successor"), 1);
+}
+
 Test(feed_client, replies_that_are_provoked_are_bounded)
 {
 	START(URL "\"rules\": [{\"name\": \"echo\", \"when\": {\"/x\": 1}, \"send\": [{\"y\": 1}]}, " EVENT "]",
