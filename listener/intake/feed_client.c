@@ -208,8 +208,7 @@ static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 
 static void on_tick(uv_timer_t *timer);
 
-/* Limits the lines on sources that fail together, as when their host is down. *more: how many the last minute lacks. */
-static enum log_level limit_lines(enum log_level level, int64_t now_ms, size_t *more)
+enum log_level feed_client_limit_lines(enum log_level level, int64_t now_ms, size_t *more)
 {
 	static int64_t since_ms;
 	static size_t lines;
@@ -242,7 +241,7 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	c->failures++;
 	c->ends += was_open;
 	level = is_warning ? LOG_WARN : was_open && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
-	log_write(limit_lines(level, now_ms(c), &more),
+	log_write(feed_client_limit_lines(level, now_ms(c), &more),
 		  was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
 		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu more_lines=%zu", name_of(c), c->redacted_url,
 		  c->error, (long long)wait, c->failures, more);
@@ -377,10 +376,13 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
 /* The successor failed: keep the current connection until the feed closes it. */
 static void on_successor_end(struct feed_client *c, const char *reason, int64_t asked_ms)
 {
+	size_t more = 0;
+
 	keep_error(c, reason);
 	c->retry_ms = now_ms(c) + draw_wait(c) + asked_ms;
-	log_info("cannot connect the successor of a source connection, will retry", "source=%s reason=%s", name_of(c),
-		 c->error);
+	log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more),
+		  "cannot connect the successor of a source connection, will retry",
+		  "source=%s reason=%s more_lines=%zu", name_of(c), c->error, more);
 }
 
 void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end)

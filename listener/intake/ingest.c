@@ -44,6 +44,8 @@
 
 #define TOKENS_MS 1000 /* how often to check the token file for changes */
 
+#define STRANGERS_TOLD 20 /* most producers of one reload that are named in the log */
+
 #define UPGRADE_REQUIRED  426 /* libwebsockets does not define these */
 #define TOO_MANY_REQUESTS 429
 
@@ -920,16 +922,21 @@ static const char *find_objection(const struct ingest *i, const struct session *
 
 static void disconnect_strangers(struct ingest *i)
 {
+	size_t count = 0;
+
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
 		const char *why = find_objection(i, s);
 
 		if (!why)
 			continue;
-		log_info("disconnecting a producer that the new settings refuse", "token=%s reason=%s",
-			 s->token ? s->token->name : NULL, why);
+		log_write(++count > STRANGERS_TOLD ? LOG_DEBUG : LOG_INFO,
+			  "disconnecting a producer that the new settings refuse", "token=%s reason=%s",
+			  s->token ? s->token->name : NULL, why);
 		ws_kill(i->ws, s->link.wsi);
 	}
+	if (count > STRANGERS_TOLD)
+		log_info("more clients refused", "setting=%s count=%zu", "--ingest", count - STRANGERS_TOLD);
 }
 
 static void on_tokens_timer(uv_timer_t *timer)

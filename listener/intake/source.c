@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "base/timestamp.h"
 #include "base/url.h"
+#include "intake/feed_client.h"
 #include "intake/profiled.h"
 #include "intake/shards.h"
 #include "net/dial.h"
@@ -69,19 +70,22 @@ static void on_silent(void *arg, size_t i, const struct silence *s)
 	const char *name = all->names[i];
 	int64_t now = (int64_t)uv_now(ws_loop(all->ws));
 	char since[TIMESTAMP_SIZE], reason[120];
+	size_t more = 0;
 
 	line_minutes_silence(&line_minutes, profile_row_source(all->items[i]),
 			     profiled_view(profiles_at(all->profiles, i)).number,
 			     s ? clock_shown_ms(s->since_ms, now) : 0, clock_ms(CLOCK_REALTIME), now);
 	if (!s) {
-		log_info("source brings messages again", "source=%s", name);
+		log_write(feed_client_limit_lines(LOG_INFO, now, &more), "source brings messages again",
+			  "source=%s more_lines=%zu", name, more);
 		return;
 	}
 	timestamp_print(clock_shown_ms(s->since_ms, now) * 1000, since);
 	if (s->is_told)
-		log_warn("source is silent here while others hear it, dialling again",
-			 "source=%s url=%s since=%s heard=%llu redials=%u", name, sources_view(all, i).url, since,
-			 (unsigned long long)s->heard, s->redials);
+		log_write(feed_client_limit_lines(LOG_WARN, now, &more),
+			  "source is silent here while others hear it, dialling again",
+			  "source=%s url=%s since=%s heard=%llu redials=%u more_lines=%zu", name,
+			  sources_view(all, i).url, since, (unsigned long long)s->heard, s->redials, more);
 	if (!s->is_redialled)
 		return;
 	counters.source_silences++;

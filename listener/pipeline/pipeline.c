@@ -34,22 +34,25 @@
 #include "event/rejected.h"
 #include "spool/spooling.h"
 
-#define LONG_TURN_MS    1000 /* a wait for a turn after which an event is claimed at once */
-#define DEFER_WINDOW    6144 /* events left to others at which producers are not read */
-#define BACKLOG_BATCHES 4    /* the same for batches waiting for a Postgres that works */
-#define COMMAND_BYTES   128  /* a claim or mark that Redis has not answered, for the memory budget */
-#define WHOLE           8    /* eighths: a whole limit */
-#define OF_PRODUCERS    6    /* eighths of the limits for producers if there are feeds */
-#define LAST_ANSWERS_MS 200  /* time for the last releases to reach Redis */
-#define LEAVE_SPOOL_MS  5000 /* time to write the last events to the spool */
-#define PUT_OFF_STEP    8    /* the longest wait of an event that the store postpones: 12.8 s */
-#define RETRY_STEP      2    /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
+#define LONG_TURN_MS    1000  /* a wait for a turn after which an event is claimed at once */
+#define DEFER_WINDOW    6144  /* events left to others at which producers are not read */
+#define BACKLOG_BATCHES 4     /* the same for batches waiting for a Postgres that works */
+#define COMMAND_BYTES   128   /* a claim or mark that Redis has not answered, for the memory budget */
+#define WHOLE           8     /* eighths: a whole limit */
+#define OF_PRODUCERS    6     /* eighths of the limits for producers if there are feeds */
+#define LAST_ANSWERS_MS 200   /* time for the last releases to reach Redis */
+#define LEAVE_SPOOL_MS  5000  /* time to write the last events to the spool */
+#define PUT_OFF_STEP    8     /* the longest wait of an event that the store postpones: 12.8 s */
+#define TELL_AGAIN_MS   60000 /* a line that repeats is logged once in this time */
+#define RETRY_STEP      2     /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 
 /* Pauses reading: from everybody at the limits, and from producers earlier if there are feeds. Feeds cannot resend, so
  * they do not stop because of producers. */
 struct accept_pause {
-	size_t eighths; /* eighths of the limits at which reading stops */
-	bool is_full;   /* the budget is used up */
+	size_t eighths;  /* eighths of the limits at which reading stops */
+	bool is_full;    /* the budget is used up */
+	bool is_told;    /* the last pause was logged */
+	int64_t told_ms; /* loop clock: last pause that was logged; 0: never */
 };
 
 enum life { LIFE_WORKING, LIFE_DRAINING, LIFE_DRAINED };
@@ -95,7 +98,8 @@ size_t pipeline_bytes(const struct pipeline *p)
 	return p->events.bytes + (size_t)p->partial_bytes;
 }
 
-static void tell_memory(const struct accept_pause *a, size_t bytes, size_t limit)
+/* With a small budget and a fast source, there may be many pauses a second. */
+static void tell_memory(struct accept_pause *a, size_t bytes, size_t limit, int64_t now_ms)
 {
 	const char *what =
 		a->is_full ? "memory limit reached, reading paused" : "below the memory limit, reading resumed";
@@ -103,7 +107,14 @@ static void tell_memory(const struct accept_pause *a, size_t bytes, size_t limit
 	if (a->eighths < WHOLE)
 		what = a->is_full ? "producers use up their share of memory, not reading from them"
 				  : "reading from producers again";
-	log_write(a->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
+	if (a->is_full)
+		a->is_told = !a->told_ms || now_ms - a->told_ms >= TELL_AGAIN_MS;
+	if (a->is_full && a->is_told)
+		a->told_ms = now_ms;
+	log_write(!a->is_told  ? LOG_DEBUG
+		  : a->is_full ? LOG_WARN
+			       : LOG_INFO,
+		  what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
 static size_t limit_of(const struct pipeline *p, const struct accept_pause *a)
@@ -122,7 +133,7 @@ static void check_memory(const struct pipeline *p, struct accept_pause *a, size_
 	counters.pauses += a == &p->all && a->is_full;
 	counters.ingest_pauses += a == &p->producers && a->is_full;
 	if (a == &p->all || a->eighths < WHOLE)
-		tell_memory(a, bytes, limit);
+		tell_memory(a, bytes, limit, now_ms(p));
 }
 
 /* Messages can be read faster than Redis answers, Postgres stores, or the other listeners read them. Then producers
@@ -544,7 +555,6 @@ static void wait_behind(struct pipeline *p, struct event *lead, struct event *ev
 	duplicates_seen(ev->id, ev->id_len, now_ms(p) - lead->received_us / 1000);
 }
 
-#define TELL_AGAIN_MS 60000
 #define CLOCK_STEP_US 1000000 /* us: if the clock goes back by less, it is being slewed, and we wait for it */
 
 /* Warns about an event's time that cannot be read, at most once a minute. */

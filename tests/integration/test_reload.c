@@ -108,6 +108,24 @@ Test(reload, a_removed_token_ends_its_producer_and_the_new_one_opens_the_door)
 	peer_free(old);
 }
 
+Test(reload, of_many_producers_whose_token_is_gone_twenty_are_named)
+{
+	struct peer *all[25];
+	int status;
+
+	write_settings("{\"ingest-token\": \"" OLD_TOKEN "\"}");
+	start("");
+	for (int i = 0; i < 25; i++)
+		cr_assert(all[i] = peer_open(listener_ingest_port(listener), "/events", ACKS, OLD_TOKEN, &status));
+	reload_as("{\"ingest-token\": \"" NEW_TOKEN "\"}");
+	for (int i = 0; i < 25; i++) {
+		cr_expect_eq(peer_recv_close(all[i], SOON_MS), 1006);
+		peer_free(all[i]);
+	}
+	expect_logged("setting=--ingest count=5");
+	cr_expect_eq(listener_count_logged(listener, "disconnecting a producer"), 20);
+}
+
 Test(reload, where_a_token_is_needed_now_who_came_without_has_to_go)
 {
 	write_settings("{}");

@@ -74,6 +74,28 @@ Test(silent, a_connection_that_brings_nothing_while_others_hear_is_dialled_again
 		     0);
 }
 
+/* As when the feed sends nothing more to the address of a listener. */
+Test(silent, many_sources_that_are_silent_together_do_not_fill_the_log)
+{
+	for (int i = 0; i < 2; i++) {
+		char *more = suite_text("--instance-id web-%d", i);
+
+		for (int k = 1; k < 30; k++)
+			more = suite_text("%s --source f%d=ws://%s127.0.0.1:%d/feed%d", more, k, i ? "deaf:x@" : "",
+					  feed_port(feed), k);
+		l[i] = listener_start(
+			&(struct listener_options){.database = db,
+						   .source = suite_text("f0=ws://%s127.0.0.1:%d/feed0",
+									i ? "deaf:x@" : "", feed_port(feed))},
+			"%s", more);
+	}
+	cr_assert(feed_wait_clients(feed, 60, WAIT_MS));
+	cr_assert(SEND_UNTIL(listener_metric(l[1], "wsonce_received_total") > 900));
+	feed_mute(feed, DEAF);
+	cr_assert(SEND_UNTIL(listener_metric(l[1], "wsonce_source_silences_total") >= 30));
+	cr_assert_leq(listener_count_logged(l[1], "source is silent here"), 20);
+}
+
 Test(silent, a_feed_that_is_quiet_for_everyone_is_left_alone)
 {
 	start();

@@ -1722,6 +1722,20 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 	cr_assert_eq(pressure_calls, 2);
 }
 
+/* A fast source and a small budget make many pauses a second. */
+Test(pipeline, pauses_are_logged_once_a_minute)
+{
+	capture_begin();
+	for (int i = 0; i < 10; i++)
+		tell("charge 100000; full 1; charge -100000; turn; full 0");
+	cr_assert_eq(captured_times("memory limit reached, reading paused"), 1, "%s", captured());
+	cr_assert_eq(captured_times("reading resumed"), 1);
+	tell("pass 60000; charge 100000; charge -100000; turn; full 0");
+	cr_assert_eq(captured_times("reading paused"), 2);
+	cr_assert_eq(captured_times("reading resumed"), 2);
+	capture_end();
+}
+
 STORY(where_there_are_feeds_producers_stop_at_three_quarters,
       "config feeds; charge 74999; pressure none; charge 1; pressure producers; full_for_producers 1; full 0; pauses "
       "0; "
