@@ -69,6 +69,8 @@ struct http_ticket {
 	struct http *http;
 	struct MHD_Connection *connection;
 	void *post;
+	bool has_body;
+	bool is_last;        /* no other request may follow */
 	bool is_whole;       /* the body is complete and poster->end was called */
 	bool is_suspended;   /* libmicrohttpd waits for http_answer */
 	unsigned int status; /* 0: not answered yet */
@@ -85,11 +87,11 @@ static bool is_browsed(const struct http *h)
 }
 
 static enum MHD_Result respond(const struct http *h, struct MHD_Connection *c, unsigned int status, const char *type,
-			       char *text, size_t len)
+			       char *text, size_t len, bool is_last)
 {
 	const char *methods = h->site->methods ? h->site->methods : h->site->poster ? "POST" : "GET, HEAD";
 
-	return http_respond(c, status, type, text, len, is_browsed(h), methods);
+	return http_respond(c, status, type, text, len, is_browsed(h), methods, is_last);
 }
 
 static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, const char *path)
@@ -100,7 +102,7 @@ static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, co
 	unsigned int status = h->site->write(h->site->arg, path, out, &type);
 
 	fclose(out);
-	return respond(h, c, status, type, page.at, page.len);
+	return respond(h, c, status, type, page.at, page.len, false);
 }
 
 static void log_refusal(struct http *h, uint64_t peer, unsigned int status)
@@ -126,7 +128,7 @@ static __attribute__((format(printf, 2, 0))) void on_mhd_log(void *arg, const ch
 static enum MHD_Result refuse(struct http *h, struct MHD_Connection *c, struct http_refusal refusal)
 {
 	log_refusal(h, port_peer_key(socket_of(c)), refusal.status);
-	return respond(h, c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why));
+	return respond(h, c, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why), false);
 }
 
 /* --- which requests are answered --- */
@@ -287,6 +289,9 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	if (!ticket)
 		return begin_post(h, c, path, method, version, state);
 	if (*body_len) {
+		/* libmicrohttpd 0.9 may take a part of the head for the body, which begins with none of these. */
+		ticket->is_last |= !ticket->has_body && (!*body || !strchr("{[\x1f", *body));
+		ticket->has_body = true;
 		h->site->poster->body(ticket->post, body, *body_len);
 		*body_len = 0;
 		return MHD_YES;
@@ -302,7 +307,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 		if (ticket->status >= MHD_HTTP_BAD_REQUEST && !h->site->methods)
 			log_refusal(h, port_peer_key(socket_of(c)), ticket->status);
 		ticket->text = NULL;
-		return respond(h, c, ticket->status, ticket->type, text, ticket->len);
+		return respond(h, c, ticket->status, ticket->type, text, ticket->len, ticket->is_last);
 	}
 	if (!ticket->is_suspended) {
 		ticket->is_suspended = true;

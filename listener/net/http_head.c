@@ -192,7 +192,7 @@ static void add_browsed(struct MHD_Response *response)
 }
 
 /* Headers for a status: RFC 9110, sections 10.2.3, 11.6.1, 15.5.6 and 15.5.16. */
-static void add_of_status(struct MHD_Response *response, unsigned int status, bool is_chunked, bool is_browsed,
+static void add_of_status(struct MHD_Response *response, unsigned int status, bool is_last, bool is_browsed,
 			  const char *allowed)
 {
 	if (status == MHD_HTTP_UNAUTHORIZED)
@@ -203,7 +203,7 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, bo
 	 * a header without a name for the end, and the next one for a request; chunks, which it lets end in LF, and
 	 * their trailers, which it lets end in a name that is empty or begins with NUL), because a connection may try
 	 * only one token (401), or to free its place (429, 503). */
-	if (is_chunked || status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_METHOD_NOT_ALLOWED ||
+	if (is_last || status == MHD_HTTP_BAD_REQUEST || status == MHD_HTTP_METHOD_NOT_ALLOWED ||
 	    status == MHD_HTTP_UNAUTHORIZED || status == MHD_HTTP_TOO_MANY_REQUESTS ||
 	    status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -215,7 +215,7 @@ static void add_of_status(struct MHD_Response *response, unsigned int status, bo
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): libmicrohttpd takes ownership of text */
 enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, const char *type, char *text, size_t len,
-			     bool is_browsed, const char *allowed)
+			     bool is_browsed, const char *allowed, bool is_last)
 {
 	struct MHD_Response *response =
 		memory_given(MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE), "libmicrohttpd");
@@ -226,8 +226,8 @@ enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, cons
 	if (is_browsed)
 		add_browsed(response);
 	add_of_status(response, status,
-		      MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING), is_browsed,
-		      allowed);
+		      is_last || MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING),
+		      is_browsed, allowed);
 	result = MHD_queue_response(c, status, response);
 	MHD_destroy_response(response);
 	return result;

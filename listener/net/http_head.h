@@ -51,8 +51,9 @@ unsigned int http_judge_place(const struct http_names *names, const struct head 
 			      const char **why);
 
 /* Answers and frees text. type NULL means plain text. is_browsed adds the headers that restrict what a page may do in a
- * browser; a server without pages takes gzip. allowed: the methods for a 405. */
+ * browser; a server without pages takes gzip. allowed: the methods for a 405. is_last closes the
+ * connection. */
 enum MHD_Result http_respond(struct MHD_Connection *c, unsigned int status, const char *type, char *text, size_t len,
-			     bool is_browsed, const char *allowed);
+			     bool is_browsed, const char *allowed, bool is_last);
 
 #endif
