@@ -635,12 +635,11 @@ static void fill_ended(struct relay *r, size_t n)
 	}
 }
 
-/* With a loop that reads from->next each time, gcc 12.2 -O2 may move the first node only. */
 static void move_first(struct list *from, struct list *to, size_t n)
 {
-	list_each(node, after, from) {
-		if (!n--)
-			return;
+	for (; n; n--) {
+		struct list *node = from->next;
+
 		list_remove(node);
 		list_append(to, node);
 	}
