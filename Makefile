@@ -322,15 +322,16 @@ $B/simulated/%.o: %.c Makefile | $(TEXT)
 # lua/x.lua becomes the C string LUA_X, sql/x.sql becomes SQL_X, page/page.x PAGE_X, profiles/x.json PROFILE_X, so each text lives in one place.
 define embed
 @mkdir -p $(@D)
-@{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' $<; echo '""'; } >$@.part
+@{ printf '#define $(1)_%s \\\n' $$(echo $(*F) | tr a-z- A-Z_); sed -e '' $(2) $< | sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/'; echo '""'; } >$@.part
 @mv $@.part $@
 endef
 $B/text/%.lua.h: lua/%.lua
 	$(call embed,LUA)
 $B/text/%.sql.h: sql/migrations/%.sql
 	$(call embed,SQL)
-$B/text/%.sql.h: sql/queries/%.sql
-	$(call embed,SQL)
+# :epoch in a query stands for epoch.sql.
+$B/text/%.sql.h: sql/queries/%.sql sql/queries/epoch.sql
+	$(call embed,SQL,-e "s/:epoch/$$(sed -e '/^--/d' sql/queries/epoch.sql | tr -s '\n\t' ' ')/")
 $B/text/%.sql.h: sql/sqlite/%.sql
 	$(call embed,SQL)
 $B/text/page_%.h: page/page.%

@@ -1,6 +1,6 @@
 -- Follows a COPY of events without effects. Returns the epoch (see epoch.sql). COPY does not say which rows it stored, so
 -- a division by zero aborts the transaction if a trigger that may change or drop them was made after inspect.sql ran.
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)) AS wsonce_epoch, 1 / (NOT EXISTS (
+:epoch, 1 / (NOT EXISTS (
 	SELECT FROM pg_catalog.pg_trigger
 	WHERE tgrelid = $events$:schema.events$events$::pg_catalog.regclass AND tgtype & 7 = 7 AND tgenabled <> 'D'
 ))::int

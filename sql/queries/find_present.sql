@@ -17,7 +17,7 @@ WITH wanted AS MATERIALIZED (
 	WHERE $2::text <> '' AND p.consumer = $2
 	ORDER BY place
 )
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)) AS wsonce_epoch UNION ALL
+:epoch UNION ALL
 SELECT pg_catalog.encode(pg_catalog.convert_to(id, 'UTF8'), 'escape') || (
 		SELECT CASE WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN ''
 			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END

@@ -9,5 +9,5 @@ WITH fresh AS (
 	ON CONFLICT (event_id) DO NOTHING
 	RETURNING event_id
 )
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)) AS wsonce_epoch UNION ALL
+:epoch UNION ALL
 SELECT pg_catalog.encode(pg_catalog.convert_to(event_id, 'UTF8'), 'escape') FROM fresh

@@ -8,7 +8,7 @@ WITH written AS (
 	SELECT source, scope, kind, value, variables, $7::text
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
 		AS given (source, scope, kind, value, variables)
-	WHERE $6::text = (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place))
+	WHERE $6::text = (:epoch)
 	ORDER BY source, scope
 	ON CONFLICT (source, scope) DO UPDATE SET
 		kind = excluded.kind,
@@ -26,4 +26,4 @@ WITH written AS (
 		ELSE true
 	END
 )
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)) AS wsonce_epoch
+:epoch

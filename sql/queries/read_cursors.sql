@@ -1,6 +1,6 @@
 -- Returns the epoch (see epoch.sql), and for each cursor of the sources $1: source, scope, value, variables, and when it
 -- changed, in seconds since 1970.
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)) AS wsonce_epoch, NULL, NULL, NULL, NULL UNION ALL
+:epoch, NULL, NULL, NULL, NULL UNION ALL
 SELECT * FROM (
 	SELECT source, scope, value, variables, pg_catalog.floor(extract(epoch FROM changed_at))::text
 	FROM :schema.cursors WHERE source = ANY ($1::text[]) ORDER BY source, scope

@@ -32,7 +32,7 @@ WITH letter AS MATERIALIZED (
 		resolution = NULL
 	RETURNING digest
 )
-SELECT (SELECT epoch FROM :schema.wsonce_epoch WHERE xmin = home AND run = pg_catalog.pg_postmaster_start_time() AND pg_catalog.starts_with(pg_catalog.pg_relation_filepath('pg_catalog.pg_class'), place)) AS wsonce_epoch UNION ALL SELECT place::text || (
+:epoch UNION ALL SELECT place::text || (
 		-- Waits until the standby has those rows, as in find_present.sql.
 		SELECT CASE WHEN pg_catalog.current_setting('synchronous_standby_names') = '' THEN ''
 			ELSE pg_catalog.left(pg_catalog.pg_logical_emit_message(true, 'wsonce', ''::text)::text, 0) END
