@@ -276,7 +276,7 @@ static enum moment read_sql(struct conn *c, const char *sql)
 		return AT_UPGRADE;
 	if (strstr(sql, "INSERT INTO public.wsonce_epoch"))
 		return AT_EPOCH;
-	if (strstr(sql, "SELECT (SELECT epoch FROM"))
+	if (strstr(sql, "AS wsonce_epoch"))
 		return AT_IDENTIFY;
 	cr_assert_str_eq(sql, "SELECT 'x'");
 	return AT_QUERY;
