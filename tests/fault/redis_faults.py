@@ -39,8 +39,11 @@ async def kill_replica(redis, master):
 
 
 async def move_slots(redis, master):
+    """There and back: a master without slots would become a replica."""
     masters = await redis.masters()
-    await redis.reshard(master, masters[masters.index(master) - 1], SLOTS)
+    other = masters[masters.index(master) - 1]
+    await redis.reshard(master, other, SLOTS)
+    await redis.reshard(other, master, SLOTS)
 
 
 async def freeze(redis, master):

@@ -22,8 +22,9 @@ class Server(Redis):
     async def try_ask(self, *words):
         """Returns its answer, empty if it does not answer."""
         try:
-            return await asyncio.wait_for(self.ask(*words), ASK_S)
-        except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(ASK_S):      # wait_for() may swallow that the run ends
+                return await self.ask(*words)
+        except (OSError, ValueError, asyncio.IncompleteReadError):
             return b""
 
     async def is_master(self):
