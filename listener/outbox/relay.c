@@ -706,7 +706,7 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 		return;
 	}
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
-	r->is_skipping = answer->is_locked;
+	r->is_skipping |= answer->is_locked;
 	r->is_alone = r->is_ascii && is_refusal(answer->result);
 	r->is_ascii = is_refusal(answer->result);
 	wait_out(r, &r->recording_trouble, answer->error);
