@@ -791,22 +791,26 @@ static void start_lease(struct relay *r)
 		ask(r, JOB_LEASE, SQL_LEASE, COLUMNS, values, COLUMNS + 3);
 }
 
-/* Returns when a statement that may be slow comes next, so that it takes a small share of the time. */
-static int64_t next_after(const struct relay *r, int64_t took_ms, int64_t least_ms)
+/* Returns when a statement that may be slow comes next, so that it takes a small share of the time. One that waited for
+ * a lock, or whose connection was lost, did not run. */
+static int64_t next_after(const struct relay *r, const struct postgres_answer *answer, int64_t least_ms)
 {
-	return now_ms(r) + (took_ms * ALL_SHARE > least_ms ? took_ms * ALL_SHARE : least_ms);
+	bool has_run = answer->result != POSTGRES_UNKNOWN && !answer->is_locked;
+	int64_t wait_ms = has_run ? (real_ms() - r->asked_ms) * ALL_SHARE : 0;
+
+	return now_ms(r) + (wait_ms > least_ms ? wait_ms : least_ms);
 }
 
 /* For lanes whose rows were all searched, sets when that happens next. */
-static void put_off_all(struct relay *r, int64_t took_ms)
+static void put_off_all(struct relay *r, const struct postgres_answer *answer)
 {
 	for (size_t i = 0; i < count_lanes(r); i++)
 		if (lane_at(r, i)->is_all)
-			lane_at(r, i)->all_ms = next_after(r, took_ms, ALL_MS);
+			lane_at(r, i)->all_ms = next_after(r, answer, ALL_MS);
 }
 
 /* Rows of a slow lease arrive too late and are given back, so halve the next lease. */
-static void adapt_pace(struct relay *r)
+static void adapt_pace(struct relay *r, const struct postgres_answer *answer)
 {
 	int64_t took_ms = real_ms() - r->asked_ms;
 	char reason[40];
@@ -819,7 +823,7 @@ static void adapt_pace(struct relay *r)
 	} else if (took_ms < QUICK_MS && r->divisor > 1) {
 		r->divisor /= 2;
 	}
-	put_off_all(r, took_ms);
+	put_off_all(r, answer);
 }
 
 static void on_leased(struct relay *r, const struct postgres_answer *answer)
@@ -829,7 +833,7 @@ static void on_leased(struct relay *r, const struct postgres_answer *answer)
 	be_well(r, &r->leasing_trouble);
 	counters.relay_rounds++;
 	r->round_ms = now_ms(r) + ROUND_MS;
-	adapt_pace(r);
+	adapt_pace(r, answer);
 	for (size_t i = 0; i < lanes; i++)
 		lane_at(r, i)->rows = lane_at(r, i)->bytes = 0;
 	for (size_t row = 0; row < answer->rows; row++)
@@ -950,7 +954,7 @@ static void on_not_leased(struct relay *r, enum job job, const struct postgres_a
 	if (answer->result == POSTGRES_UNKNOWN && r->divisor < DIVISOR_MAX)
 		r->divisor *= 2; /* it may have been too large */
 	r->peeked = NULL;
-	put_off_all(r, real_ms() - r->asked_ms);
+	put_off_all(r, answer);
 	for (size_t i = 0; i < count_lanes(r); i++)
 		lane_at(r, i)->is_all = false;
 }
@@ -1097,7 +1101,7 @@ static void take_answer(struct relay *r, enum job job, const struct postgres_ans
 	bool is_fine = answer->result == POSTGRES_OK;
 
 	if (job == JOB_BACKLOG)
-		r->look_ms = next_after(r, real_ms() - r->asked_ms, LOOK_MS);
+		r->look_ms = next_after(r, answer, LOOK_MS);
 	if (job == JOB_RECORD && is_fine)
 		on_recorded(r, answer);
 	else if (job == JOB_RECORD)
