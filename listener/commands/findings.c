@@ -69,13 +69,13 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 		return;
 	if (stat(path, &file) || access(path, R_OK))
 		finding(f, FINDING_WRONG, flag, "%s cannot be read: %s", path, strerror(errno));
-	else if (is_secret && file.st_mode & (S_IRWXO | S_IWGRP))
-		finding(f, FINDING_WARNING, flag, "%s has mode %03o: other users may %s it; chmod 640 %s", path,
-			(unsigned int)file.st_mode & 0777, rights_of_others(file.st_mode), path);
 	else if (strcmp(end, "ca") == 0 && !has_certificates(path))
 		finding(f, FINDING_WRONG, flag, "%s holds no certificates (PEM)", path);
 	else if (fault)
 		finding(f, FINDING_WRONG, flag, "%s %s", path, fault);
+	else if (is_secret && file.st_mode & (S_IRWXO | S_IWGRP))
+		finding(f, FINDING_WARNING, flag, "%s has mode %03o: other users may %s it; chmod 640 %s", path,
+			(unsigned int)file.st_mode & 0777, rights_of_others(file.st_mode), path);
 	else
 		finding(f, FINDING_OK, flag, "%s", path);
 }
@@ -113,7 +113,7 @@ void findings_of_settings(struct findings *f, const struct config *c)
 
 		look_at(f, "webhook secret", w->secret_file, true);
 		look_at(f, "webhook ca", w->ca, false);
-		look_at(f, "webhook cert", w->cert, false);
+		look_at(f, "webhook cert", w->cert, !w->key);
 		look_at(f, "webhook key", w->key, true);
 		if (w->cert && !check_is_pair(w->cert, w->key ? w->key : w->cert))
 			finding(f, FINDING_WRONG, "webhook cert", "%s and %s are not a certificate and its key (PEM)",

@@ -378,6 +378,11 @@ Test(check, certificates_are_valid_now_and_fit_their_keys)
 			   good->cert, late->key));
 	expect(1, "are not a certificate and its key", env,
 	       suite_text("config lint --ingest 127.0.0.1:0 --config %s", settings));
+	settings = suite_file("both.json", suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"https://h/\", "
+						      "\"cert\": \"%s\", \"secret-env\": \"SECRET\"}]}",
+						      suite_file("both.pem", "no key")));
+	cr_assert_eq(chmod(suite_path("both.pem"), 0644), 0);
+	expect(1, "warning  webhook cert ", env, suite_text("config lint --ingest 127.0.0.1:0 --config %s", settings));
 }
 
 Test(check, a_file_with_a_secret_is_shown_by_its_path_and_its_mode_is_looked_at)
