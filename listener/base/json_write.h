@@ -16,7 +16,7 @@ struct json_written {
 };
 
 /* Writes value in the form in which equal values have equal bytes: names sorted by code point, the last of equal names
- * only, no blanks, UTF-8, and for a real the fewest digits of its double, or its own if that is another number. */
+ * only, no blanks, UTF-8, and for a real the fewest digits of its double, or its own if the double differs. */
 struct json_written json_write_canonical(struct bytes *out, struct slice value);
 
 /* Writes value for use inside a longer text: names in their order, ASCII, ", " and ": " as separators. */

@@ -26,8 +26,8 @@
 #define ELEMENTS_ANY  10000
 #define ELEMENT_BYTES 64
 
-/* The events of a frame may repeat parts of it, and variables, which answers may hold, too. All together take at most
- * ROOM_TIMES the bytes of the message and ROOM_BYTES. */
+/* The events of a message may repeat parts of it and variables, and answers may repeat variables. All of this together
+ * takes at most ROOM_TIMES times the sum of the message's bytes and ROOM_BYTES. */
 #define ROOM_TIMES 16
 #define ROOM_BYTES (1 << 20)
 

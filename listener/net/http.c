@@ -289,7 +289,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	if (!ticket)
 		return begin_post(h, c, path, method, version, state);
 	if (*body_len) {
-		/* libmicrohttpd 0.9 may take a part of the head for the body, which begins with none of these. */
+		/* libmicrohttpd 0.9 may take the rest of a head for the body. No header begins with these bytes. */
 		ticket->is_last |= !HTTP_STRICT && !ticket->has_body && (!*body || !strchr("{[\x1f", *body));
 		ticket->has_body = true;
 		h->site->poster->body(ticket->post, body, *body_len);

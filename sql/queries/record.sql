@@ -1,5 +1,6 @@
 -- Records ended attempts. $1 ids of rows, $2 numbers of leases, $3 outcomes (delivered, retry, dead, unsent, gone), $4 HTTP
--- status, $5 answers, $6 ms until the next attempt, or -1: the row takes its old place among those that are due. $7 `skip` or empty.
+-- status, $5 answers, $6 ms until the next attempt, or -1: the row takes its old place among those that are due. $7 `skip`
+-- or empty.
 --
 -- Each lease and each record takes the row's next number. So a failure is recorded once, and only if the row was not
 -- leased again. A delivery is always recorded, even if the row was leased again or has become dead.

@@ -200,16 +200,14 @@ Test(relay, a_lane_without_rows_is_searched_from_its_last_search)
 /* It may read millions of dead entries of the index, and leases wait meanwhile. */
 Test(relay, the_backlog_is_queried_for_a_twentieth_of_the_time)
 {
+	const enum postgres_result results[] = {POSTGRES_UNKNOWN, POSTGRES_TROUBLE, POSTGRES_OK};
 	uint64_t from;
 
 	for (int i = 0; i < 3; i++) {
-		struct postgres_answer answer = {i == 2 ? POSTGRES_OK : i ? POSTGRES_TROUBLE : POSTGRES_UNKNOWN,
-						 .is_locked = i == 1};
-
 		wait_for(SQL_BACKLOG);
 		clock_pass(5000);
 		uv_update_time(&loop);
-		say(answer, NULL);
+		say((struct postgres_answer){.result = results[i], .is_locked = i == 1}, NULL);
 		from = uv_now(&loop);
 		wait_for(SQL_BACKLOG);
 		cr_assert(uv_now(&loop) - from < 30000 || i == 2, "it did not run");
