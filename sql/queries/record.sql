@@ -26,6 +26,7 @@ WITH ended AS MATERIALIZED (
 	INSERT INTO :schema.webhook_pauses (target, reason)
 	SELECT DISTINCT o.target, 'its receiver answered 410 (Gone)'
 	FROM ended AS e JOIN :schema.outbox AS o ON o.id = e.id WHERE e.outcome = 'gone'
+		AND ($7::text <> 'skip' OR o.id IN (SELECT id FROM free))
 	ON CONFLICT (target) DO NOTHING
 ), recorded AS (
 	UPDATE :schema.outbox AS o SET
