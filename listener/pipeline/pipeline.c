@@ -51,7 +51,7 @@
 struct accept_pause {
 	size_t eighths;  /* eighths of the limits at which reading stops */
 	bool is_full;    /* the budget is used up */
-	bool is_told;    /* the last pause was logged */
+	bool is_told;    /* this pause was logged */
 	int64_t told_ms; /* loop clock: last pause that was logged; 0: never */
 };
 
@@ -98,8 +98,7 @@ size_t pipeline_bytes(const struct pipeline *p)
 	return p->events.bytes + (size_t)p->partial_bytes;
 }
 
-/* With a small budget and a fast source, there may be many pauses a second. */
-static void tell_memory(struct accept_pause *a, size_t bytes, size_t limit, int64_t now_ms)
+static void tell_memory(const struct accept_pause *a, size_t bytes, size_t limit)
 {
 	const char *what =
 		a->is_full ? "memory limit reached, reading paused" : "below the memory limit, reading resumed";
@@ -107,14 +106,7 @@ static void tell_memory(struct accept_pause *a, size_t bytes, size_t limit, int6
 	if (a->eighths < WHOLE)
 		what = a->is_full ? "producers use up their share of memory, not reading from them"
 				  : "reading from producers again";
-	if (a->is_full)
-		a->is_told = !a->told_ms || now_ms - a->told_ms >= TELL_AGAIN_MS;
-	if (a->is_full && a->is_told)
-		a->told_ms = now_ms;
-	log_write(!a->is_told  ? LOG_DEBUG
-		  : a->is_full ? LOG_WARN
-			       : LOG_INFO,
-		  what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
+	log_write(a->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
 static size_t limit_of(const struct pipeline *p, const struct accept_pause *a)
@@ -122,18 +114,30 @@ static size_t limit_of(const struct pipeline *p, const struct accept_pause *a)
 	return (size_t)p->config->inflight_bytes / WHOLE * a->eighths;
 }
 
+/* With a small budget and a fast source, there may be many pauses a second. A pause that begins within a minute of one
+ * that was logged is logged if it lasts until then. */
+static bool is_news(struct accept_pause *a, int64_t now_ms)
+{
+	if (a->is_full == a->is_told || (a->is_full && a->told_ms && now_ms - a->told_ms < TELL_AGAIN_MS))
+		return false;
+	a->is_told = a->is_full;
+	if (a->is_full)
+		a->told_ms = now_ms;
+	return true;
+}
+
 /* Reading stops at the limit and resumes at seven eighths of it, so that it does not flap. */
 static void check_memory(const struct pipeline *p, struct accept_pause *a, size_t bytes)
 {
 	size_t limit = limit_of(p, a);
 
-	if (a->is_full ? bytes >= limit - limit / 8 : bytes < limit)
-		return;
-	a->is_full = !a->is_full;
-	counters.pauses += a == &p->all && a->is_full;
-	counters.ingest_pauses += a == &p->producers && a->is_full;
-	if (a == &p->all || a->eighths < WHOLE)
-		tell_memory(a, bytes, limit, now_ms(p));
+	if (a->is_full ? bytes < limit - limit / 8 : bytes >= limit) {
+		a->is_full = !a->is_full;
+		counters.pauses += a == &p->all && a->is_full;
+		counters.ingest_pauses += a == &p->producers && a->is_full;
+	}
+	if ((a == &p->all || a->eighths < WHOLE) && is_news(a, now_ms(p)))
+		tell_memory(a, bytes, limit);
 }
 
 /* Messages can be read faster than Redis answers, Postgres stores, or the other listeners read them. Then producers

@@ -1733,6 +1733,12 @@ Test(pipeline, pauses_are_logged_once_a_minute)
 	tell("pass 60000; charge 100000; charge -100000; turn; full 0");
 	cr_assert_eq(captured_times("reading paused"), 2);
 	cr_assert_eq(captured_times("reading resumed"), 2);
+	tell("charge 100000; full 1; turn");
+	cr_assert_eq(captured_times("reading paused"), 2);
+	tell("pass 60000; turn");
+	cr_assert_eq(captured_times("reading paused"), 3, "it lasts");
+	tell("charge -100000; turn; full 0");
+	cr_assert_eq(captured_times("reading resumed"), 3);
 	capture_end();
 }
 
