@@ -46,9 +46,13 @@ static const char *name_of(char name[NAME_SIZE], uint64_t first, const char *mor
 	return name;
 }
 
-/* Returns 0 or an errno. */
+/* Returns 0 or an errno: ENOENT if the file was deleted. */
 static int write_at(int fd, const char *bytes, size_t len, off_t at)
 {
+	struct stat st;
+
+	if (fstat(fd, &st) || !st.st_nlink)
+		return ENOENT;
 	while (len) {
 		ssize_t n = pwrite(fd, bytes, len, at);
 

@@ -47,7 +47,7 @@ struct spool {
 	struct spool_segment *reading; /* the one read last, or NULL */
 	bool is_reading;
 	struct log_spell reads_fail;
-	int64_t read_again_ms; /* loop clock: when to try to read again */
+	int64_t read_again_ms; /* loop clock: when to try to read again; 0: reading works */
 	void (*synced)(void *arg);
 	void *synced_arg;
 	void (*closed)(void *arg);
@@ -170,7 +170,8 @@ static void check_full(struct spool *s)
 bool spool_can_take(struct spool *s)
 {
 	check_full(s);
-	return !spool_is_out(s) && s->buffer.len + s->under_way < UNDER_WAY_MOST;
+	/* After a failure one record shows whether the disk works. */
+	return !spool_is_out(s) && s->buffer.len + s->under_way < (s->retry_ms ? 1 : UNDER_WAY_MOST);
 }
 
 static void begin_segment(struct spool *s, const struct record *r)
@@ -210,6 +211,10 @@ void spool_flush(struct spool *s)
 	if (s->active && !s->active->unsettled && !s->under_way && now_ms(s) - s->appended_ms >= IDLE_MS)
 		end_active(s);
 	check_full(s);
+	if (!s->retry_ms)
+		log_spell_off(&s->fails, now_ms(s), "the spool can be written again");
+	if (!s->read_again_ms)
+		log_spell_off(&s->reads_fail, now_ms(s), "the spool can be read again");
 }
 
 /* Jobs queued after this one will fail, too. */
@@ -229,7 +234,6 @@ static void on_written(struct spool *s, const struct disk_job *j)
 	} else if (j->task == DISK_APPEND && now_ms(s) >= s->retry_ms) {
 		s->retry_ms = 0;
 		s->reason = NULL;
-		log_spell_off(&s->fails, now_ms(s), "the spool can be written again");
 	}
 	if (j->task == DISK_APPEND)
 		s->on.on_written(s->on.arg, j->last, !j->error);
@@ -319,7 +323,7 @@ static void on_read(struct spool *s, const struct disk_job *j)
 		list_append(&s->segments, &g->link);
 	}
 	if (!j->error)
-		log_spell_off(&s->reads_fail, now_ms(s), "the spool can be read again");
+		s->read_again_ms = 0;
 	s->reading = j->flag || j->error ? NULL : g;
 	s->is_reading = false;
 	check_settled(s, g);

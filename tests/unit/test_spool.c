@@ -11,6 +11,7 @@
 #include "spool/segment.h"
 #include "spool/spooling.h"
 
+#include "clock.h"
 #include "loop.h"
 #include "unit.h"
 
@@ -304,6 +305,14 @@ static int count_files(const char *ending)
 		cr_assert(what); \
 	} while (0)
 
+/* For a stopped clock. */
+#define run_until(what) \
+	for (int i_ = 0; !(what); i_++) { \
+		cr_assert_lt(i_, 50000); \
+		uv_run(&loop, UV_RUN_NOWAIT); \
+		usleep(200); \
+	}
+
 static void close_spool(void)
 {
 	spool_close(spool, on_closed, NULL);
@@ -503,11 +512,12 @@ Test(spooled, a_directory_of_another_user_is_refused)
 Test(spooled, a_directory_that_is_removed_is_done_without)
 {
 	open_spool(1 << 30);
+	append(1);
 	remove_dir();
 	cr_assert(spool_can_take(spool));
 	spool_append(spool, &(struct record){.message = slice("{}")});
 	spool_flush(spool);
-	wait_for(seen.failed == 1);
+	wait_for(seen.failed == 2);
 	cr_assert_not(spool_can_take(spool));
 	cr_assert(spool_view(spool).reason);
 	close_spool();
@@ -657,6 +667,38 @@ Test(spooled, a_segment_that_cannot_be_read_is_tried_again)
 	close_spool();
 	cr_assert_eq(count_files(".segment"), 0);
 	cr_assert_eq(count_files(".bad"), 0);
+}
+
+/* Nothing may be written for days after the disk works again. */
+Test(spooled, trouble_is_over_without_another_write)
+{
+	struct rlimit files, none = {0};
+
+	capture_begin();
+	clock_stop();
+	open_spool(1 << 30);
+	getrlimit(RLIMIT_NOFILE, &files);
+	none.rlim_max = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &none);
+	spool_append(spool, &(struct record){.message = slice("{}")});
+	spool_flush(spool);
+	run_until(seen.failed == 1);
+	setrlimit(RLIMIT_NOFILE, &files);
+	clock_pass(5000);
+	uv_update_time(&loop);
+	cr_assert(spool_can_take(spool));
+	spool_append(spool, &(struct record){.message = slice("{}")});
+	cr_assert_not(spool_can_take(spool), "one record shows whether the disk works");
+	spool_flush(spool);
+	run_until(seen.written == 2);
+	cr_assert(spool_can_take(spool));
+	clock_pass(5000);
+	uv_update_time(&loop);
+	spool_flush(spool);
+	cr_assert_eq(captured_times("the spool can be written again"), 1, "%s", captured());
+	capture_end();
+	spool_close(spool, on_closed, NULL);
+	run_until(seen.is_closed);
 }
 
 /* One segment that cannot be read does not keep the others. */
