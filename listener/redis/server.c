@@ -169,7 +169,8 @@ static void on_server_info(void *owner, void *arg, const struct redis_reply *rep
 	char version[32], what[100];
 
 	(void)owner;
-	if (reply_is_error(reply, "LOADING") || reply_is_error(reply, "BUSY")) {
+	if (reply_is_error(reply, "LOADING") || reply_is_error(reply, "BUSY") || reply_is_error(reply, "DENIED") ||
+	    reply_is_error(reply, "ERR max number of clients")) {
 		talk_end(s->talk, reply->str);
 		return;
 	}

@@ -88,8 +88,9 @@ static enum moment fails_at;
 static enum door fails_behind;
 static enum fault fault;
 static bool is_failed, is_cluster;
-static enum door master;          /* that the sentinels name */
-static long long epoch;           /* that they know */
+static enum door master; /* that the sentinels name */
+static long long epoch;  /* that they know */
+static const char *said = "-ERR played\r\n";
 static const char *redirect_code; /* what nodes answer to commands; NULL: they obey */
 static int commands[DOORS];
 
@@ -159,7 +160,7 @@ static void fail(struct conn *c)
 	if (fault == CUT) {
 		cut(c);
 	} else if (fault == ERROR) {
-		say(c, "-ERR played\r\n", 13);
+		say(c, said, strlen(said));
 	} else {
 		c->is_failed = true;
 		if (fault == END || fault == HALF)
@@ -528,6 +529,17 @@ Test(redis_loss, a_server_that_is_lost_again_and_stays_away_is_told_within_a_min
 		  text);
 	doors[NODE_A] = listen_on(ports[NODE_A]);
 	AWAIT(readies == 3);
+	close_all();
+}
+
+/* A server that takes no more clients says so, and closes the connection. */
+Test(redis_loss, why_a_server_takes_no_client_is_told)
+{
+	said = "-ERR max number of clients reached\r\n";
+	open_all(false, AT_LOGIN, NODE_A, ERROR);
+	AWAIT(downs || readies);
+	cr_assert_str_eq(redis_trouble(r), "ERR max number of clients reached");
+	AWAIT(readies);
 	close_all();
 }
 
