@@ -133,8 +133,8 @@ static void clean_head(struct delivery *d)
 }
 
 /* True if this host cannot make any request. libcurl does not say if socket() failed or the connection was refused, so
- * try to open a file, one that each chroot has. */
-static bool is_local_fault(CURLcode result)
+ * try to open a file, one that each chroot has; if that fails, its error is the reason. */
+static bool is_local_fault(struct delivery *d, CURLcode result)
 {
 	int fd;
 
@@ -146,6 +146,8 @@ static bool is_local_fault(CURLcode result)
 	fd = open("/", O_PATH | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
+	else
+		d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%s", strerror(errno));
 	return fd < 0;
 }
 
@@ -195,8 +197,8 @@ static void finish(struct delivery *d, CURLcode result)
 		tell_redirect(d);
 	} else {
 		d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%s", reason_of(d, result));
+		answer.is_local = is_local_fault(d, result);
 		d->body_len = d->head_len;
-		answer.is_local = is_local_fault(result);
 	}
 	clean_head(d);
 	d->cb(d->arg, &answer);

@@ -506,7 +506,7 @@ Test(webhooks, want_of_files_is_no_attempt)
 
 	process_limit_files(listener_process(l), 3);
 	add_rows("shop", "e", 1);
-	await(listener_has_logged(l, "cannot make requests"), SOON_MS);
+	await(listener_has_logged(l, "pausing it\" target=shop reason=\"Too many open files\""), SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 0);
 	process_limit_files(listener_process(l), 1000);
 	wait_rows("state = 'delivered' and attempts = 1", 1, SOON_MS);
