@@ -16,6 +16,8 @@
 #define RETRY_MS       5000        /* wait after a failed write or read */
 #define IDLE_MS        1000        /* time without new records after which a settled segment ends */
 
+static const char hung[] = "the disk does not answer";
+
 struct spool_segment {
 	struct list link;
 	struct segment_head head;
@@ -40,6 +42,7 @@ struct spool {
 	int64_t appended_ms;          /* loop clock */
 	struct bytes buffer;          /* records not yet handed to the thread */
 	size_t under_way;             /* bytes given to the thread and not written yet */
+	int64_t answered_ms;          /* loop clock: when the thread last wrote, or got work */
 	struct log_spell fails;
 	int64_t retry_ms; /* loop clock: when to try to write again; 0: writing works */
 	const char *reason;
@@ -88,6 +91,7 @@ static void hand_over(struct spool *s)
 {
 	if (!s->buffer.len)
 		return;
+	s->answered_ms = s->under_way ? s->answered_ms : (int64_t)uv_now(s->loop);
 	s->under_way += s->buffer.len;
 	disk_ask(s->disk,
 		 &(const struct disk_job){
@@ -151,9 +155,14 @@ static int64_t now_ms(const struct spool *s)
 	return (int64_t)uv_now(s->loop);
 }
 
+static bool is_hung(const struct spool *s)
+{
+	return s->under_way && now_ms(s) - s->answered_ms >= RETRY_MS;
+}
+
 bool spool_is_out(const struct spool *s)
 {
-	return s->is_full || now_ms(s) < s->retry_ms;
+	return s->is_full || now_ms(s) < s->retry_ms || is_hung(s);
 }
 
 static void check_full(struct spool *s)
@@ -211,7 +220,9 @@ void spool_flush(struct spool *s)
 	if (s->active && !s->active->unsettled && !s->under_way && now_ms(s) - s->appended_ms >= IDLE_MS)
 		end_active(s);
 	check_full(s);
-	if (!s->retry_ms)
+	if (is_hung(s) && now_ms(s) - s->fails.last_ms >= RETRY_MS)
+		log_spell_on(&s->fails, now_ms(s), "cannot write to the spool, events stay in memory only", hung);
+	else if (!s->retry_ms)
 		log_spell_off(&s->fails, now_ms(s), "the spool can be written again");
 	if (!s->read_again_ms)
 		log_spell_off(&s->reads_fail, now_ms(s), "the spool can be read again");
@@ -229,6 +240,7 @@ static void fail(struct spool *s, int error)
 static void on_written(struct spool *s, const struct disk_job *j)
 {
 	s->under_way -= j->len;
+	s->answered_ms = now_ms(s);
 	if (j->error) {
 		fail(s, j->error);
 	} else if (j->task == DISK_APPEND && now_ms(s) >= s->retry_ms) {
@@ -391,6 +403,7 @@ struct spool_view spool_view(const struct spool *s)
 {
 	struct spool_view view = {.bytes = s->bytes,
 				  .reason = s->is_full                ? "it is full"
+					    : is_hung(s)              ? hung
 					    : now_ms(s) < s->retry_ms ? s->reason
 								      : NULL};
 

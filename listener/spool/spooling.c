@@ -126,9 +126,12 @@ static void check_out(struct spooling *s)
 {
 	bool is_out = spool_is_out(s->spool);
 
-	if (is_out && !s->was_out)
+	if (is_out && !s->was_out) {
 		list_each(node, after, &s->fresh)
 			claim_at_last(s, list_entry(node, struct event, spool_link));
+		list_each(given, behind, &s->writing)
+			claim_at_last(s, list_entry(given, struct event, spool_link));
+	}
 	s->was_out = is_out;
 }
 

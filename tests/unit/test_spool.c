@@ -597,6 +597,45 @@ Test(spooled, an_event_is_unsafe_until_it_is_written)
 	spooling_free(s);
 }
 
+static void on_begin_counted(void *arg, struct event *ev, bool is_ours)
+{
+	++*(int *)arg;
+}
+
+/* Events that are to be written before they are claimed do not wait for it. */
+Test(spooled, a_disk_that_hangs_is_done_without)
+{
+	int begun = 0;
+	const struct spooling_callbacks on = {.begin = on_begin_counted, .arg = &begun};
+	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
+	struct envelope_view view = {.id = slice("a"), .type = slice("")};
+	struct events events;
+	struct spooling *s;
+
+	capture_begin();
+	clock_stop();
+	open_spool(1 << 30);
+	events_init(&events);
+	s = spooling_new(&loop, &config, &events, &on);
+	spooling_use(s, spool);
+	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	spooling_turn(s);
+	cr_assert(!begun && !spool_is_out(spool));
+	clock_pass(5000);
+	uv_update_time(&loop);
+	spooling_turn(s);
+	cr_assert(begun == 1 && spool_is_out(spool) && spool_view(spool).reason);
+	spooling_turn(s);
+	cr_assert_eq(captured_times("reason=\"the disk does not answer\""), 1, "%s", captured());
+	run_until(!spool_is_out(spool));
+	cr_assert_eq(begun, 1);
+	capture_end();
+	events_clear(&events);
+	spool_close(spool, on_closed, NULL);
+	run_until(seen.is_closed);
+	spooling_free(s);
+}
+
 /* Otherwise no record would be left if the younger one cannot be written. */
 Test(spooled, of_two_records_the_one_on_disk_stays)
 {
