@@ -17,8 +17,8 @@
 
 #define PAUSE_MS 5000 /* least time between two reports */
 
-/* Settings that may differ between listeners. */
-static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http ";
+/* Settings that may differ between listeners, beside the paths of credentials, which name the unit. */
+static const char own[] = " instance-id admin admin-host config log-level log-format ingest ingest-http spool ";
 
 static const char *name_redis(const struct report *r)
 {
@@ -143,7 +143,7 @@ static void add_setting(void *arg, const struct config_redacted *setting)
 	char word[60];
 
 	snprintf(word, sizeof(word), " %s ", setting->flag);
-	if (setting->value && !setting->is_secret && !strstr(own, word))
+	if (setting->value && !setting->is_secret && setting->origin != FROM_CREDENTIAL && !strstr(own, word))
 		json_object_set_new(arg, setting->flag, json_of_text(setting->value));
 }
 
