@@ -147,10 +147,10 @@ static void check_directory(struct findings *f, const struct config *c, const st
 	if (!is_usable || !S_ISDIR(mode))
 		finding(f, FINDING_WRONG, "spool", "%s cannot be used: %s", c->spool,
 			strerror(S_ISDIR(mode) ? errno : ENOTDIR));
-	else if (seen->st_uid && seen->st_uid != geteuid())
-		finding(f, FINDING_WRONG, "spool", "%s belongs to another user: make one of your own", c->spool);
 	else if (is_locked(c->spool))
 		finding(f, FINDING_WARNING, "spool", "%s is in use: fine if that is the running listener", c->spool);
+	else if (seen->st_uid && seen->st_uid != geteuid()) /* root checks for the listener's user */
+		finding(f, geteuid() ? FINDING_WRONG : FINDING_WARNING, "spool", "%s is another user's", c->spool);
 	else
 		finding(f, FINDING_OK, "spool", "%s can be written", c->spool);
 	if (mode & (S_IWGRP | S_IWOTH))

@@ -528,7 +528,8 @@ Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_open)
 	       suite_text("check --ingest 127.0.0.1:0 --spool %s --spool-max 1MiB", dir));
 	expect(0, "GiB are free on its disk, and --spool-max is 1048576.0 GiB\n", servers(),
 	       suite_text("check --ingest 127.0.0.1:0 --spool %s --spool-max 1048576GiB", dir));
+	/* Root checks for the listener's user. */
 	if (geteuid() == 0 && chown(dir, 65534, 65534) == 0)
-		expect(1, suite_text("wrong    spool          %s belongs to another user", dir), servers(),
+		expect(0, suite_text("warning  spool          %s is another user's", dir), servers(),
 		       suite_text("check --ingest 127.0.0.1:0 --spool %s", dir));
 }
