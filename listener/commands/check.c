@@ -149,8 +149,9 @@ static void check_directory(struct findings *f, const struct config *c, const st
 			strerror(S_ISDIR(mode) ? errno : ENOTDIR));
 	else if (is_locked(c->spool))
 		finding(f, FINDING_WARNING, "spool", "%s is in use: fine if that is the running listener", c->spool);
-	else if (seen->st_uid && seen->st_uid != geteuid()) /* root checks for the listener's user */
-		finding(f, geteuid() ? FINDING_WRONG : FINDING_WARNING, "spool", "%s is another user's", c->spool);
+	else if (seen->st_uid && seen->st_uid != geteuid())
+		finding(f, geteuid() ? FINDING_WRONG : FINDING_WARNING, "spool", "%s belongs to another user%s",
+			c->spool, geteuid() ? ": make one of your own" : ": fine if that is the listener's user");
 	else
 		finding(f, FINDING_OK, "spool", "%s can be written", c->spool);
 	if (mode & (S_IWGRP | S_IWOTH))

@@ -530,6 +530,6 @@ Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_open)
 	       suite_text("check --ingest 127.0.0.1:0 --spool %s --spool-max 1048576GiB", dir));
 	/* Root checks for the listener's user. */
 	if (geteuid() == 0 && chown(dir, 65534, 65534) == 0)
-		expect(0, suite_text("warning  spool          %s is another user's", dir), servers(),
+		expect(0, suite_text("warning  spool          %s belongs to another user: fine", dir), servers(),
 		       suite_text("check --ingest 127.0.0.1:0 --spool %s", dir));
 }
