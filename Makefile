@@ -266,7 +266,7 @@ $B/envelope: $(call objects,$(patsubst %,tests/fuzz/%.c,json pointers sample)) $
 $B/ack: $(MODULES) $B/loadtest/ack.o
 $B/admin: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,ops/admin ops/hour ops/metrics ops/overdue ops/report event/rejected event/order net/http net/http_head net/acceptor net/refused_peers event/event outbox/target $(addprefix base/,keyed log log_spell memory poll port quantity slab counters url text backoff timestamp))
 $B/feed: $B/tests/fuzz/book.o $(MODULES)
-$B/post: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,intake/cloud_event net/unpack net/http net/http_head net/acceptor net/refused_peers $(addprefix base/,arena json json_scan json_write keyed log log_spell memory poll port text timestamp url))
+$B/post: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,intake/cloud_event net/unpack net/http net/http_head net/acceptor net/refused_peers $(addprefix base/,arena json json_scan json_write keyed log log_spell memory poll port sort_key text timestamp url))
 $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o shards.o profiled.o fill.o feed_client.o feed_connection.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/webhook_secret.o %/keys.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
