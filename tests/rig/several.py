@@ -234,10 +234,12 @@ class Cluster(Several):
         raise RigError("the master has no replica")
 
     async def run_tool(self, what, server, *words):
-        tool = Process(f"{self.trial.directory}/{what}")
-        await tool.launch(["redis-cli", "--cluster", what, f"127.0.0.1:{server.port}", "--cluster-yes", *words])
-        if not await tool.ends(READY_S) or tool.process.returncode:
-            tool.fail("did not move slots")
+        """Tries again while the nodes do not agree, as just after a failover or a move."""
+        async def works():
+            tool = Process(f"{self.trial.directory}/{what}")
+            await tool.launch(["redis-cli", "--cluster", what, f"127.0.0.1:{server.port}", "--cluster-yes", *words])
+            return await tool.ends(READY_S) and not tool.process.returncode
+        await wait_until(works, READY_S, f"redis-cli --cluster {what} moves slots")
 
     async def reshard(self, giver, taker, slots):
         """Moves slots while the fleet uses their keys. A failover may have cut off an earlier move, which leaves its slots open."""
