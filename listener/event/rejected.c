@@ -25,7 +25,7 @@ static struct {
 	int64_t run_ms;            /* loop clock, when it last changed */
 	char reason[REASON_BYTES]; /* reason of the last one */
 	char example[EXAMPLE_BYTES + 1];
-	void (*mask)(void *arg, char *text); /* NULL: there are no secrets */
+	void (*mask)(void *arg, char *text); /* NULL if there are no secrets */
 	void *arg;
 } rejected;
 

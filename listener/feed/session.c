@@ -21,11 +21,6 @@
 #define DAY_MS        86400000.0
 #define SCRATCH_BYTES 4096 /* room for the decoded parts of a typical event */
 
-/* Without max_elements, a message may hold ELEMENTS_ANY events, and one more per ELEMENT_BYTES of its length: an event
- * takes 500 bytes of memory, but an element as few as two. */
-#define ELEMENTS_ANY  10000
-#define ELEMENT_BYTES 64
-
 /* The events of a message may repeat parts of it and variables, and answers may repeat variables. All of this together
  * takes at most ROOM_TIMES times the sum of the message's bytes and ROOM_BYTES. */
 #define ROOM_TIMES 16
@@ -655,7 +650,7 @@ static bool take_room(struct reading *r, size_t bytes)
 	return has_room;
 }
 
-/* Returns an answer, at NULL if there is none or no room for it. */
+/* Returns an answer, or {NULL, 0} if there is none or no room for it. */
 static struct slice render_answer(struct reading *r, const json_t *t, struct template_scope *scope)
 {
 	struct slice answer = render_scope(r->session, t, true, scope);
@@ -1002,7 +997,7 @@ static void read_parts(struct reading *r, const char *text, size_t len, const ch
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx)
 {
-	size_t own = (size_t)s->profile->max_elements, usual = ELEMENTS_ANY + len / ELEMENT_BYTES;
+	size_t own = (size_t)s->profile->max_elements, usual = SESSION_USUAL(len);
 	struct reading r = {.session = s,
 			    .handler = handler,
 			    .ctx = ctx,

@@ -139,6 +139,10 @@ size_t session_self_bytes(const struct session_self *self);
 /* Sets a variable to a JSON value. */
 void session_set(struct session *s, const char *name, struct slice value);
 
+/* Returns how many events and dead letters a text of len bytes may give without max_elements: an event takes 500 bytes
+ * of memory, but an element of the text as few as two. */
+#define SESSION_USUAL(len) (10000 + (len) / 64)
+
 /* --- the cursor --- */
 
 /* Call when everything up to this cursor is durable, in the order in which this session returned the cursors. */

@@ -15,19 +15,19 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "feed/gap.h"
+#include "feed/session.h"
 #include "intake/feed_call.h"
 #include "intake/feed_event.h"
 
-#define TICK_MS     100
-#define SETTLE_MS   2000 /* wait before asking: events may come late, and the fleet must agree on a leader */
-#define HOLES_MAX   256
-#define LOOKS       5 /* how often, within a minute, it checks whether it leads */
-#define WHAT_BYTES  240
-#define TELL_MS     60000
-#define CALLS_MAX   1000  /* calls per hole: a feed whose numbers jump must not be asked for ever */
-#define PAGE_MAX    10000 /* elements of a page that are read */
-#define EVENT_BYTES 64    /* until they gave this many events, and one more for each of these bytes */
-#define TRIES       6     /* most calls in a row without new events */
+#define TICK_MS    100
+#define SETTLE_MS  2000 /* wait before asking: events may come late, and the fleet must agree on a leader */
+#define HOLES_MAX  256
+#define LOOKS      5 /* how often, within a minute, it checks whether it leads */
+#define WHAT_BYTES 240
+#define TELL_MS    60000
+#define CALLS_MAX  1000  /* calls per hole: a feed whose numbers jump must not be asked for ever */
+#define PAGE_MAX   10000 /* elements of a page that are read */
+#define TRIES      6     /* most calls in a row without new events */
 
 /* Missing numbers of a series, or if there is a cursor, all events after it. */
 struct hole {
@@ -311,7 +311,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 	w = json_walk(array);
 	while (f->elements < PAGE_MAX && json_walk_next(&w)) {
 		read_element(f, w.value);
-		if (f->given > PAGE_MAX + answer->len / EVENT_BYTES)
+		if (f->given > SESSION_USUAL(answer->len))
 			f->elements = PAGE_MAX;
 	}
 	end_page(f);

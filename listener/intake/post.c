@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/port.h"
 #include "base/text.h"
+#include "feed/session.h"
 #include "intake/acks.h"
 #include "intake/addresses.h"
 #include "intake/cloud_event.h"
@@ -29,7 +30,6 @@
 
 #define VISITORS    256
 #define LINES_MAX   10000       /* per body: each line that is not an event becomes a dead letter */
-#define EVENT_BYTES 64          /* a body may have LINES_MAX events, and one more for this many bytes */
 #define BODIES_PART 8           /* 1/8 of the budget for all bodies */
 #define RESULT_OVER 48          /* bytes of a result in addition to its text */
 #define TURN_BYTES  (256 << 10) /* bytes of bodies verified per turn of the loop, if not one body with one secret */
@@ -308,7 +308,7 @@ static const char webhook_profile[] =
 static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 {
 	struct pipeline *pipeline = p->posts->pipeline;
-	bool is_many = p->pending + p->count > LINES_MAX + p->text.len / EVENT_BYTES;
+	bool is_many = p->pending + p->count > SESSION_USUAL(p->text.len);
 	size_t handed = 1;
 
 	p->sender.n = n;

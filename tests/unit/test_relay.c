@@ -117,6 +117,15 @@ static void lease_row(void)
 	say((struct postgres_answer){.result = POSTGRES_OK}, row);
 }
 
+/* Leases n rows, which are the same. */
+static void lease_times(size_t n)
+{
+	wait_for(SQL_LEASE);
+	played_postgres.cells = row;
+	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = n}, POSTGRES_READY);
+	played_postgres.cells = NULL;
+}
+
 /* Its text is "" if the request has no headers of its own. */
 static const char *header_sent(void)
 {
@@ -218,10 +227,7 @@ Test(relay, the_backlog_is_queried_for_a_twentieth_of_the_time)
 /* Otherwise each lease may read millions of dead entries of the index. */
 Test(relay, a_lane_without_rows_is_not_searched_as_a_whole_while_others_have_rows)
 {
-	wait_for(SQL_LEASE);
-	played_postgres.cells = row; /* twice */
-	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 2}, POSTGRES_READY);
-	played_postgres.cells = NULL;
+	lease_times(2);
 	answer(204);
 	wait_for(SQL_LEASE);
 	cr_assert_not_null(strchr(played_postgres_texts(4), '-'), "%s", played_postgres_texts(4));
@@ -303,10 +309,7 @@ static bool is_asked_after(uint64_t ms)
 
 Test(relay, records_wait_for_others_while_there_is_enough_to_send)
 {
-	wait_for(SQL_LEASE);
-	played_postgres.cells = row; /* three times */
-	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 3}, POSTGRES_READY);
-	played_postgres.cells = NULL;
+	lease_times(3);
 	answer(204);
 	cr_assert_not(is_asked_after(19), "one waits to be sent");
 	cr_assert(is_asked_after(1));
@@ -320,10 +323,7 @@ Test(relay, records_wait_for_others_while_there_is_enough_to_send)
 
 Test(relay, many_records_do_not_wait)
 {
-	wait_for(SQL_LEASE);
-	played_postgres.cells = row;
-	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 60}, POSTGRES_READY);
-	played_postgres.cells = NULL;
+	lease_times(60);
 	for (int i = 0; i < 49; i++)
 		answer(204);
 	cr_assert_not(is_asked_after(0));
@@ -374,10 +374,7 @@ Test(relay, a_record_that_waits_for_a_lock_leaves_locked_rows_out)
 
 Test(relay, a_record_that_cannot_be_made_now_is_kept)
 {
-	wait_for(SQL_LEASE);
-	played_postgres.cells = row; /* three times */
-	played_postgres_answer((struct postgres_answer){.result = POSTGRES_OK, .rows = 3}, POSTGRES_READY);
-	played_postgres.cells = NULL;
+	lease_times(3);
 	answer(204);
 	answer(204);
 	for (int i = 0; i < 5; i++) {
