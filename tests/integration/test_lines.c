@@ -228,7 +228,7 @@ Test(lines, two_mirrors_of_one_listener_are_two_lines, .init = bench_open)
 	cr_assert_eq(sum("stored"), EVENTS);
 	cr_assert_eq(sum("unknown"), 0);
 	cr_assert_eq(ask(""), 1);
-	cr_assert_eq(share("differing"), 1);
+	cr_assert_gt(share("differing"), 0, "if a minute ended meanwhile, the rest of it may lack no copy");
 	database_exec(db, "UPDATE line_minutes AS m SET received = o.received, received_sum = o.received_sum FROM "
 			  "line_minutes AS o WHERE o.minute = m.minute AND o.listener < m.listener");
 	cr_assert_eq(ask(""), 0);
