@@ -669,7 +669,7 @@ static int check_pair(struct profile_reader *r, const struct profile_rule *old, 
 
 static int check_rules(struct profile_reader *r, const struct profile *p)
 {
-	bool has_cursor = p->fallback.cursor != NULL;
+	bool has_cursor = p->fallback.cursor != NULL, stores = p->fallback.action == ACTION_EVENT;
 
 	profile_enter(r, "rules", 0);
 	for (size_t i = 0; i < p->rule_count; i++) {
@@ -677,11 +677,14 @@ static int check_rules(struct profile_reader *r, const struct profile *p)
 		if (p->rules[i].cursor && !p->cursor.kind)
 			return profile_fail(r, "the profile needs a cursor, too, such as {\"kind\": \"max\"}");
 		has_cursor |= p->rules[i].cursor != NULL;
+		stores |= p->rules[i].action == ACTION_EVENT;
 		for (size_t old = 0; old < i; old++)
 			if (check_pair(r, &p->rules[old], &p->rules[i]))
 				return -1;
 		profile_leave(r);
 	}
+	if (!stores)
+		profile_doubt(r, "no rule has the action event, so nothing would be stored: give one that action");
 	profile_leave(r);
 	return p->cursor.kind && !has_cursor && p->url
 		       ? profile_doubt(r, "the profile has a cursor, but no rule moves it: give one a cursor")

@@ -226,7 +226,7 @@ static char *token_config(const char *file)
 	return suite_file("token.json",
 			  suite_text("{\"sources\": [{\"name\": \"tide\", \"url\": \"ws://127.0.0.1/\", "
 				     "\"headers\": {\"T\": \"${file:%s}\"}, \"rules\": [{\"name\": \"r\", "
-				     "\"action\": \"ignore\"}]}]}",
+				     "\"action\": \"event\", \"id\": [[\"/id\"]]}]}]}",
 				     file));
 }
 
@@ -276,7 +276,7 @@ Test(check, rights_on_the_tables_of_effects_are_looked_up, .init = bench_open)
 			  suite_file("alone.json",
 				     "{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": "
 				     "\"ws://127.0.0.1:1/\", \"rules\": [{\"name\": \"r\", \"action\": "
-				     "\"ignore\"}]}]}")));
+				     "\"event\", \"id\": [[\"/id\"]]}]}]}")));
 	database_exec(
 		db,
 		"REVOKE SELECT, UPDATE ON dead_letters FROM \"%s\"; REVOKE ALL ON SEQUENCE events_id_seq FROM \"%s\"",

@@ -17,7 +17,7 @@ Test(command, profile_check_says_what_a_profile_reads)
 	static const char profile[] = "{\"name\": \"n\\u001b[31m\", \"url\": \"ws://localhost/${env:PATH}\", "
 				      "\"headers\": {\"A\": \"${env:PATH}\", "
 				      "\"B\": \"x ${file:/etc/shadow}\", \"C\": \"${file:a\\u001b[1A\\u001b[2Kb}\"}, "
-				      "\"rules\": [{\"name\": \"r\", \"action\": \"ignore\"}]}";
+				      "\"rules\": [{\"name\": \"r\", \"action\": \"event\", \"id\": [[\"/i\"]]}]}";
 	struct run run = run_in(NULL, suite_text("profile check %s", suite_file("profile", profile)));
 
 	cr_assert_eq(run.status, 0, "%s", run.errors);

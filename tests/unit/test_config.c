@@ -670,7 +670,8 @@ Test(config, wrong_value_is_one_line_that_names_the_option)
 }
 
 #define FEED(name, more) \
-	"{\"name\": \"" name "\", \"url\": \"ws://h\", \"rules\": [{\"name\": \"r\", \"id\": [[\"/id\"]]}]" more "}"
+	"{\"name\": \"" name "\", \"url\": \"ws://h\", \"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]" more \
+	"}"
 #define DIVIDED FEED("m", ", \"vars\": {\"v\": [\"x\"]}, \"shard\": {\"var\": \"v\", \"per_connection\": 9}")
 
 /* Names tell leaders, log lines and metrics apart. */
@@ -1207,7 +1208,7 @@ Test(config, path_of_a_profile_is_relative_to_the_file_that_names_it)
 	for (size_t i = 0; i < 4; i++)
 		write_into(folder, memory_printf("in/%s.json", names[i]),
 			   memory_printf("{\"name\": \"%s\", \"vars\": {\"v\": 1}, \"url\": \"ws://h/${v}\", "
-					 "\"rules\": []}",
+					 "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}",
 					 names[i]));
 	write_into(folder, "in/list", "./a.json\nb.json?v=2\n");
 	write_into(folder, "in/settings", "{\"feed-file\": \"list\", \"sources\": [{\"profile\": \"c.json\"}]}");

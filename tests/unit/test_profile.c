@@ -182,6 +182,8 @@ static const struct {
 	 "p.json, line 1, rules[0]: the profile needs a cursor, too, such as {\"kind\": \"max\"}"},
 	{WITH("\"cursor\": {\"kind\": \"max\"}"),
 	 "doubt p.json, line 1: the profile has a cursor, but no rule moves it: give one a cursor"},
+	{"{\"url\": \"wss://h/\", \"rules\": [{\"id\": [[\"/id\"]]}]}",
+	 "doubt p.json, line 1, rules: no rule has the action event, so nothing would be stored: give one that action"},
 	{WITH("\"url_resume\": \"wss://h/?c=${cursor}\""),
 	 "doubt p.json, line 2, url_resume: nothing sets a variable \"cursor\": the profile has no cursor"},
 	{"{\"url\": \"wss://h/\", \"vars\": {\"seen\": 0}, \"rules\": [{\"clear\": [\"seen\", \"sen\"]}]}",
