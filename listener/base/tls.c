@@ -83,6 +83,14 @@ static SSL_CTX *new_context(const char *ca_file)
 	return context;
 }
 
+bool tls_holds_certificates(const char *ca_file)
+{
+	SSL_CTX *context = new_context(ca_file);
+
+	SSL_CTX_free(context);
+	return context;
+}
+
 struct tls_trust *tls_trust_new(const char *ca_file)
 {
 	SSL_CTX *context = new_context(ca_file);

@@ -13,6 +13,9 @@ struct tls;
 /* Trusts the certificates in a file. Returns NULL if it holds none. */
 struct tls_trust *tls_trust_new(const char *ca_file);
 
+/* True if the file can be read and holds certificates. */
+bool tls_holds_certificates(const char *ca_file);
+
 /* Presents a certificate (with its chain) to servers that ask for one. Returns 0, or -1 if the files are not a
  * certificate and its key. */
 int tls_trust_identify(struct tls_trust *trust, const char *cert_file, const char *key_file);

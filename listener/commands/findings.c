@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/secret.h"
 #include "base/tls.h"
@@ -43,14 +44,6 @@ static void on_unknown(void *arg, const char *variable, const char *meant)
 	finding(arg, FINDING_WARNING, "environment", "%s is not a setting%s", variable, meant);
 }
 
-static bool has_certificates(const char *path)
-{
-	struct tls_trust *trust = tls_trust_new(path);
-
-	tls_trust_free(trust);
-	return trust;
-}
-
 /* Returns what other users may do with a file of this mode. */
 static const char *rights_of_others(mode_t mode)
 {
@@ -69,7 +62,7 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 		return;
 	if (stat(path, &file) || access(path, R_OK))
 		finding(f, FINDING_WRONG, flag, "%s cannot be read: %s", path, strerror(errno));
-	else if (strcmp(end, "ca") == 0 && !has_certificates(path))
+	else if (strcmp(end, "ca") == 0 && !tls_holds_certificates(path))
 		finding(f, FINDING_WRONG, flag, "%s holds no certificates (PEM)", path);
 	else if (fault)
 		finding(f, FINDING_WRONG, flag, "%s %s", path, fault);
@@ -115,7 +108,7 @@ void findings_of_settings(struct findings *f, const struct config *c)
 		look_at(f, "webhook ca", w->ca, false);
 		look_at(f, "webhook cert", w->cert, !w->key);
 		look_at(f, "webhook key", w->key, true);
-		if (w->cert && !check_is_pair(w->cert, w->key ? w->key : w->cert))
+		if (w->cert && file_is_readable(w->cert) && !check_is_pair(w->cert, w->key ? w->key : w->cert))
 			finding(f, FINDING_WRONG, "webhook cert", "%s and %s are not a certificate and its key (PEM)",
 				w->cert, w->key ? w->key : w->cert);
 	}

@@ -1,5 +1,4 @@
 /* check.c checks settings that depend on each other. */
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -21,17 +20,6 @@ __attribute__((format(printf, 1, 2))) static const char *say(const char *format,
 	vsnprintf(fault, sizeof(fault), format, args);
 	va_end(args);
 	return fault;
-}
-
-static bool is_certificate(const char *file)
-{
-	FILE *in = file_open(file);
-	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
-
-	if (in)
-		fclose(in);
-	X509_free(first);
-	return first != NULL;
 }
 
 bool check_is_pair(const char *cert, const char *key)
@@ -103,7 +91,7 @@ static const char *check_ingest(const struct config *c)
 		       "what you want";
 	if (c->ingest_client_ca && !c->ingest_cert)
 		return "--ingest-client-ca: needs --ingest-cert, since certificates are part of TLS";
-	if (c->ingest_client_ca && !is_certificate(c->ingest_client_ca))
+	if (c->ingest_client_ca && !tls_holds_certificates(c->ingest_client_ca))
 		return say("--ingest-client-ca: %s cannot be read, or holds no certificate", c->ingest_client_ca);
 	return check_pair("ingest", c->ingest_cert, c->ingest_key);
 }
