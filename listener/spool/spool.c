@@ -249,6 +249,8 @@ static void on_written(struct spool *s, const struct disk_job *j)
 	}
 	if (j->task == DISK_APPEND)
 		s->on.on_written(s->on.arg, j->last, !j->error);
+	if (j->error == ENOENT || j->error == EIO)
+		s->on.on_doubt(s->on.arg);
 	if (j->flag) /* for spool_sync, not for the timer */
 		s->synced(s->synced_arg);
 }

@@ -17,6 +17,8 @@ struct spool_segment;
 struct spool_callbacks {
 	/* The records up to ordinal last are in the file (is_written), or could not be written. */
 	void (*on_written)(void *arg, uint64_t last, bool is_written);
+	/* A file is gone, or the disk fails: records that are written may be lost. */
+	void (*on_doubt)(void *arg);
 	/* A record that was put away is back in memory. It is valid during the call. */
 	void (*on_record)(void *arg, struct spool_segment *segment, const struct record *r);
 	/* This number of events on disk cannot be read. */

@@ -110,6 +110,7 @@ static void append(struct spooling *s, struct event *ev)
 		r.id = (struct slice){ev->id, ev->id_len};
 		r.type = (struct slice){ev->type, ev->type_len};
 	}
+	spooling_settle(s, ev); /* see on_doubt */
 	ev->segment = spool_append(s->spool, &r);
 	ev->ordinal = r.ordinal;
 	list_remove(&ev->spool_link);
@@ -156,7 +157,7 @@ static void append_due(struct spooling *s)
 	spool_flush(s->spool);
 }
 
-/* Puts events that could not be written before the events in fresh, which are younger. */
+/* Puts events that must be written again before the events in fresh, which are younger. */
 static void put_back(struct spooling *s, struct list *failed)
 {
 	list_each(node, after, &s->fresh) {
@@ -188,6 +189,14 @@ static void on_written(void *arg, uint64_t last, bool is_written)
 		claim_at_last(s, ev);
 	}
 	put_back(s, &failed);
+}
+
+/* Writes again what is in memory. */
+static void on_doubt(void *arg)
+{
+	struct spooling *s = arg;
+
+	put_back(s, &s->written);
 }
 
 /* --- what leaves memory --- */
@@ -370,7 +379,7 @@ struct spooling *spooling_new(uv_loop_t *loop, const struct config *config, stru
 
 void spooling_use(struct spooling *s, struct spool *spool)
 {
-	const struct spool_callbacks on = {on_written, on_record, on_lost, s};
+	const struct spool_callbacks on = {on_written, on_doubt, on_record, on_lost, s};
 
 	s->spool = spool;
 	if (!spool)

@@ -229,6 +229,10 @@ static void on_written(void *arg, uint64_t last, bool is_written)
 	*(is_written ? &seen.written : &seen.failed) = last;
 }
 
+static void on_doubt(void *arg)
+{
+}
+
 static void on_record(void *arg, struct spool_segment *segment, const struct record *r)
 {
 	seen.segments[r->ordinal] = segment;
@@ -252,7 +256,7 @@ static void on_closed(void *arg)
 
 static void open_spool(uint64_t most)
 {
-	const struct spool_callbacks on = {on_written, on_record, on_lost, NULL};
+	const struct spool_callbacks on = {on_written, on_doubt, on_record, on_lost, NULL};
 	char error[200];
 
 	memset(&seen, 0, sizeof(seen));
@@ -630,6 +634,40 @@ Test(spooled, a_disk_that_hangs_is_done_without)
 	run_until(!spool_is_out(spool));
 	cr_assert_eq(begun, 1);
 	capture_end();
+	events_clear(&events);
+	spool_close(spool, on_closed, NULL);
+	run_until(seen.is_closed);
+	spooling_free(s);
+}
+
+/* It may not be on disk any more. */
+Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
+{
+	const struct spooling_callbacks on = {.begin = on_begin};
+	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
+	struct envelope_view view = {.id = slice("a"), .type = slice("")};
+	struct events events;
+	struct spooling *s;
+
+	clock_stop();
+	open_spool(1 << 30);
+	events_init(&events);
+	s = spooling_new(&loop, &config, &events, &on);
+	spooling_use(s, spool);
+	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	spooling_turn(s);
+	run_until(!spooling_unsafe(s));
+	cr_assert_eq(run_in_dir("rm *.segment"), 0);
+	view.id = slice("b");
+	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	spooling_turn(s);
+	run_until(spool_is_out(spool));
+	cr_assert_eq(spooling_unsafe(s), 2);
+	clock_pass(5000);
+	uv_update_time(&loop);
+	run_until((spooling_turn(s), !spooling_unsafe(s)));
+	cr_assert_eq(spool_view(spool).events, 2);
+	cr_assert_eq(count_files(".segment"), 1);
 	events_clear(&events);
 	spool_close(spool, on_closed, NULL);
 	run_until(seen.is_closed);
