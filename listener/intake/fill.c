@@ -52,7 +52,7 @@ struct fill {
 	struct fill_parts parts;
 	char *source; /* source in the rows */
 	uv_timer_t timer;
-	struct hole *first, **end;
+	struct hole *first; /* the one that is asked for, and the others by their due_ms */
 	size_t count;
 	struct session *session; /* for the first hole, once it is asked for */
 	struct request *request;
@@ -84,8 +84,6 @@ static void drop_first(struct fill *f)
 	struct hole *h = f->first;
 
 	f->first = h->next;
-	if (!f->first)
-		f->end = &f->first;
 	f->count--;
 	free_hole(h);
 	if (f->session)
@@ -398,11 +396,15 @@ static void call(struct fill *f)
 		give_up(f, why);
 }
 
-static void append(struct fill *f, struct hole *h)
+/* A hole that was left to the leader for long must not hold up younger ones if this listener leads now. */
+static void insert(struct fill *f, struct hole *h)
 {
-	h->next = NULL;
-	*f->end = h;
-	f->end = &h->next;
+	struct hole **at = f->session ? &f->first->next : &f->first;
+
+	while (*at && (*at)->due_ms <= h->due_ms)
+		at = &(*at)->next;
+	h->next = *at;
+	*at = h;
 }
 
 /* The leader asks. The others check LOOKS times whether they lead, waiting twice as long each time: after a network
@@ -417,9 +419,7 @@ static void leave_first(struct fill *f)
 	}
 	h->due_ms = now_ms(f) + (SETTLE_MS << h->tries);
 	f->first = h->next;
-	if (!f->first)
-		f->end = &f->first;
-	append(f, h);
+	insert(f, h);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -452,7 +452,7 @@ static void add(struct fill *f, struct hole *h)
 	}
 	h->due_ms = now_ms(f) + SETTLE_MS;
 	h->backoff = (struct backoff){.base_ms = 1000, .cap_ms = 60000};
-	append(f, h);
+	insert(f, h);
 	if (!f->count++)
 		uv_timer_start(&f->timer, on_tick, TICK_MS, TICK_MS);
 }
@@ -498,7 +498,6 @@ struct fill *fill_new(const struct fill_parts *parts)
 	f = memory_calloc(1, sizeof(*f));
 	f->parts = *parts;
 	f->source = memory_printf("%s#fill", profile_row_source(parts->profile));
-	f->end = &f->first;
 	f->timer.data = f;
 	uv_timer_init(parts->loop, &f->timer);
 	return f;
