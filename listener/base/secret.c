@@ -15,19 +15,37 @@
 
 #define LINE_MAX_BYTES 8192
 #define STEP_LONG      16
+#define CODE_BYTES     6 /* \u003d */
 
-/* Returns how many bytes at `at` are the secret, as it is or with the backslashes of JSON, or its beginning at the end
- * of the text; 0 if none are. */
+/* Returns what follows the byte at `at`, as it is or encoded for JSON or a URL. NULL: another byte is there. */
+static const char *skip_byte(const char *at, char byte)
+{
+	const char *plain = at + strspn(at, "\\");
+	char code[5];
+
+	if (*at != '\\' && *at != '%')
+		return *at == byte ? at + 1 : NULL;
+	snprintf(code, sizeof(code), "%04x", (unsigned int)(unsigned char)byte);
+	if (*at == '%' && strncasecmp(at + 1, code + 2, 2) == 0)
+		return at + 3;
+	if (plain > at && *plain == 'u' && strncasecmp(plain + 1, code, 4) == 0)
+		return plain + 5;
+	return *at == byte ? at + 1 : plain > at && *plain == byte ? plain + 1 : NULL;
+}
+
+/* Returns how many bytes at `at` are the secret, or its beginning at the end of the text, which may be cut off within a
+ * code; 0 if none are. */
 static size_t length_of(const char *at, const char *secret)
 {
-	const char *begin = at, *rest = secret;
+	const char *begin = at, *rest = secret, *next;
 
-	for (; *at && *rest; at++)
-		if (*at == *rest)
-			rest++;
-		else if (*at != '\\' || rest == secret)
-			return 0;
-	return !*rest || rest - secret >= SECRET_SHORT ? (size_t)(at - begin) : 0;
+	if (*at == '\\' && at[1] == *secret)
+		return 0;
+	for (; *at && *rest && (next = skip_byte(at, *rest)); at = next)
+		rest++;
+	if (*rest && rest - secret >= SECRET_SHORT && (*at == '\\' || *at == '%') && strlen(at) < CODE_BYTES)
+		at += strlen(at);
+	return !*rest || (!*at && rest - secret >= SECRET_SHORT) ? (size_t)(at - begin) : 0;
 }
 
 void secret_mask(char *text, const char *secret)
@@ -43,7 +61,6 @@ void secret_mask(char *text, const char *secret)
 /* Masks part as it is in a URL and decoded. */
 static void mask_part(char *text, char *part)
 {
-	secret_mask(text, part);
 	url_decode(part);
 	secret_mask(text, part);
 }

@@ -74,12 +74,11 @@ void secrets_each(const json_t *value, secrets_fn *fn, void *arg)
 static void read_one(void *arg, const char *name, size_t len)
 {
 	struct secrets *s = arg;
-	AUTO_FREE char *of = memory_strndup(name, len), *decoded = NULL;
+	AUTO_FREE char *of = memory_strndup(name, len);
 	char *text = secret_of(of);
 
-	decoded = memory_strdup(text ? text : "");
-	(void)url_decode(decoded); /* a server decodes what was in a URL */
-	keep(s, *decoded ? memory_strdup(decoded) : NULL);
+	if (text)
+		(void)url_decode(text); /* a server decodes what was in a URL */
 	keep(s, text);
 }
 

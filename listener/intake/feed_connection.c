@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/backoff.h"
+#include "base/json.h"
 #include "feed/reach.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -287,9 +289,13 @@ static void tell_secrets(struct feed_connection *conn, const json_t *capture)
 	json_object_foreach((json_t *)(uintptr_t)capture, name, part)
 	{
 		struct slice value = session_var(conn->p->session, name);
+		struct arena a = {.room = NULL};
 
-		if (value.len > 2 && *value.at == '"')
-			feed_client_on_secret(conn->client, value.at + 1, value.len - 2);
+		if (json_kind(value) != KIND_STRING)
+			continue;
+		value = json_text(value, &a);
+		feed_client_on_secret(conn->client, value.at, value.len);
+		arena_clear(&a);
 	}
 }
 

@@ -891,6 +891,7 @@ Test(feed_client, no_secret_is_told_anywhere)
 	      "\"when\": "
 	      "{\"/bad\": 1}, \"action\": \"reject\"}, {\"name\": \"end\", \"when\": {\"/end\": 1}, \"action\": "
 	      "\"fatal\"}, {\"when\": {\"/move\": 1}, \"action\": \"reconnect\", \"url\": \"${/url}\"}, "
+	      "{\"when\": {\"/ticket\": {\"exists\": true}}, \"capture\": {\"ticket\": \"/ticket\"}}, "
 	      "{\"when\": {\"/at\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": "
 	      "\"/at\"}, " EVENT "], \"cursor\": {\"kind\": \"max\", \"scope\": \"source\"}",
 	      feed_port(feed));
@@ -905,8 +906,10 @@ Test(feed_client, no_secret_is_told_anywhere)
 	feed_send_text(feed, "{\"move\":1,\"url\":\"ws://" SECRET "/\"}");
 	await(listener_has_logged(listener, "does not name"), SETTLED_MS);
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET, 8 + strlen(SECRET));
+	feed_send_text(feed, "{\"ticket\":\"a\\/ticket\"}");
+	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET " a/ticket", 17 + strlen(SECRET));
 	await(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS);
+	cr_assert_not(listener_has_logged(listener, "a/ticket"));
 	expect_no_secret("/api/status", listener_http(listener, "/api/status", NULL));
 	await(feed_connections(feed) == 3 && feed_clients(feed) == 1, SETTLED_MS);
 	bench_expect_heard(feed, "id", "two");

@@ -30,6 +30,14 @@ Test(secret, one_within_a_json_string_is_masked)
 	expect_masked("{\"bad\":\"ab\\/cd\\\"ef\"}", "ab/cd\"ef", "{\"bad\":\"**********\"}");
 	expect_masked("{\"bad\":\"a\\\\b/c", "a\\b/cdef", "{\"bad\":\"******");
 	expect_masked("\\hush", "hush", "\\****");
+	expect_masked("{\"bad\":\"\\u002bab\\u003D\\u003d\"}", "+ab==", "{\"bad\":\"********************\"}");
+	expect_masked("{\"bad\":\"abcd\\u003", "abcd==", "{\"bad\":\"*********");
+}
+
+Test(secret, one_that_a_server_encodes_for_a_url_is_masked)
+{
+	expect_masked("no key=a%2fb%2Bcd%3D&x=%2B", "a/b+cd=", "no key=*************&x=%2B");
+	expect_masked("no key=a%2fb%2Bcd%3", "a/b+cd=", "no key=************");
 }
 
 Test(secret, what_is_as_short_as_a_word_is_not_looked_for)
