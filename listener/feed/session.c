@@ -549,7 +549,7 @@ struct reading {
 	size_t given;    /* events and dead letters of the message */
 	size_t most;     /* limit of given */
 	size_t rejected; /* dead letters of the frame */
-	size_t room;     /* bytes that events and answers may still repeat */
+	size_t room;     /* bytes that events and answers of the text may still repeat */
 	size_t shared;   /* those that each event of the frame repeats */
 	size_t elements;
 };
@@ -994,15 +994,25 @@ static void read_parts(struct reading *r, const char *text, size_t len, const ch
 	}
 }
 
+size_t session_room(size_t len)
+{
+	return ROOM_TIMES * (len + ROOM_BYTES);
+}
+
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx)
 {
+	size_t room = session_room(len);
+
+	return session_read_part(s, message, len, &room, handler, ctx);
+}
+
+size_t session_read_part(struct session *s, const char *message, size_t len, size_t *room,
+			 const struct session_handler *handler, void *ctx)
+{
 	size_t own = (size_t)s->profile->max_elements, usual = SESSION_USUAL(len);
-	struct reading r = {.session = s,
-			    .handler = handler,
-			    .ctx = ctx,
-			    .most = own > usual ? own : usual,
-			    .room = ROOM_TIMES * (len + ROOM_BYTES)};
+	struct reading r = {
+		.session = s, .handler = handler, .ctx = ctx, .most = own > usual ? own : usual, .room = *room};
 	bool has_lines = s->profile->split == SPLIT_NDJSON;
 
 	if (s->profile->frame.until || has_lines)
@@ -1010,5 +1020,6 @@ size_t session_read(struct session *s, const char *message, size_t len, const st
 			   has_lines ? 1 : json_string_length(s->profile->frame.until));
 	else
 		read_part(&r, (struct slice){message, len});
+	*room = r.room;
 	return r.events;
 }

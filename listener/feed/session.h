@@ -118,6 +118,11 @@ struct session_handler {
 /* Reads one WebSocket message, which may be any bytes. Returns its number of events, after all calls of handler. */
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx);
+/* Returns how many bytes the events of a text of len bytes, and answers to it, may repeat. */
+size_t session_room(size_t len);
+/* Reads a message that is a part of a text. What is repeated is taken from the text's room. */
+size_t session_read_part(struct session *s, const char *message, size_t len, size_t *room,
+			 const struct session_handler *handler, void *ctx);
 
 /* As session_render, with a time of its own, for a template that points into frame: the current or the last frame of
  * the message, or none. With is_message, {"text": T} is the text T. If a secret cannot be read, session_trouble says

@@ -61,6 +61,7 @@ struct fill {
 	/* Of the current page: */
 	size_t elements;
 	size_t given;      /* events and dead letters */
+	size_t room;       /* see session_read_part() */
 	__int128 *numbers; /* numbers of the hole that it has */
 	size_t number_count, size;
 };
@@ -224,11 +225,13 @@ static void read_element(struct fill *f, struct slice element)
 	const json_t *template = f->parts.profile->fill.frame;
 	bool is_odd = json_has_half_pair(element.at, element.len); /* a template would treat it as text */
 	struct slice frame = template && !is_odd ? session_render_frame(f->session, template, false, element) : element;
+	bool has_room = frame.len <= f->room;
 	AUTO_FREE char *copy = frame.at ? memory_strndup(frame.at, frame.len) : NULL; /* session_read() reuses it */
 
-	f->elements++;
-	if (copy)
-		session_read(f->session, copy, frame.len, &handler, f);
+	f->elements = has_room ? f->elements + 1 : PAGE_MAX;
+	f->room -= has_room ? frame.len : 0; /* the template may repeat a variable */
+	if (copy && has_room)
+		session_read_part(f->session, copy, frame.len, &f->room, &handler, f);
 }
 
 static int compare(const void *a, const void *b)
@@ -306,6 +309,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 		return;
 	}
 	f->elements = f->number_count = f->given = 0;
+	f->room = session_room(answer->len);
 	w = json_walk(array);
 	while (f->elements < PAGE_MAX && json_walk_next(&w)) {
 		read_element(f, w.value);

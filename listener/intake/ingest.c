@@ -435,9 +435,12 @@ static const struct producer_profile_owner producer_profile_owner = {on_ack,    
 
 static void read_by_profile(struct session *s, const char *message, size_t len)
 {
+	size_t room = session_room(len);
+
 	if (s->leave_code)
 		return;
-	s->pending += producer_profile_read(s->ingest->profile, &s->visitor, message, len, s->received, now_ms(s));
+	s->pending +=
+		producer_profile_read(s->ingest->profile, &s->visitor, message, len, &room, s->received, now_ms(s));
 	check_rest(s);
 	check_leave(s);
 }

@@ -87,6 +87,7 @@ struct post {
 	bool is_gone;
 	struct bytes body; /* as it was sent */
 	struct slice text; /* text of body, while its events are read */
+	size_t room;       /* see session_read_part() */
 	size_t charged;    /* memory of body and results */
 	size_t pending;    /* unsettled events */
 	struct result *results;
@@ -320,7 +321,7 @@ static void read_line(struct post *p, const char *line, size_t len, uint64_t n)
 					: "the message is text but not valid UTF-8",
 				&p->sender);
 	else if (p->profile)
-		handed = producer_profile_read(p->profile, &p->visitor, line, len, n, 0);
+		handed = producer_profile_read(p->profile, &p->visitor, line, len, &p->room, n, 0);
 	else
 		pipeline_receive(pipeline, line, len, "ingest", &p->sender);
 	p->pending += handed;
@@ -433,6 +434,7 @@ static struct http_refusal read_text(struct post *p)
 {
 	bool is_one;
 
+	p->room = session_room(p->text.len);
 	if (p->mode == CLOUD_BINARY) {
 		choose_profile(p, true);
 		read_binary(p);

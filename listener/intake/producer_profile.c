@@ -214,7 +214,7 @@ static void set_webhook(struct producer_profile *s, const char *id)
 		session_set(s->session, "webhook_id", (struct slice){"", 0});
 }
 
-static void read_frames(struct producer_profile *s, const char *message, size_t len)
+static void read_frames(struct producer_profile *s, const char *message, size_t len, size_t *room)
 {
 	char number[24];
 
@@ -223,13 +223,13 @@ static void read_frames(struct producer_profile *s, const char *message, size_t 
 		session_set(s->session, "n",
 			    (struct slice){number,
 					   (size_t)snprintf(number, sizeof(number), "%llu", (unsigned long long)s->n)});
-	session_read(s->session, message, len, &handler, s);
+	session_read_part(s->session, message, len, room, &handler, s);
 	end_frame(s);
 	set_webhook(s, NULL);
 }
 
 size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
-			     uint64_t n, int64_t now_ms)
+			     size_t *room, uint64_t n, int64_t now_ms)
 {
 	s->visitor = v;
 	s->n = n;
@@ -238,7 +238,7 @@ size_t producer_profile_read(struct producer_profile *s, struct producer_visitor
 	s->handed = 0;
 	if (s->has_variables)
 		session_exchange(s->session, &v->self);
-	read_frames(s, message, len);
+	read_frames(s, message, len, room);
 	if (s->has_variables)
 		session_exchange(s->session, &v->self);
 	if (s->has_variables)

@@ -59,10 +59,10 @@ void producer_profile_enter(struct producer_profile *s, struct producer_visitor 
 /* Call when the producer's connection is gone. */
 void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v);
 
-/* Reads message n of the producer, which came at now_ms (loop clock). Returns how often on_answer will be called for it
- * later. */
+/* Reads message n of the producer, which came at now_ms (loop clock), and takes what it repeats from room, see
+ * session_read_part(). Returns how often on_answer will be called for it later. */
 size_t producer_profile_read(struct producer_profile *s, struct producer_visitor *v, const char *message, size_t len,
-			     uint64_t n, int64_t now_ms);
+			     size_t *room, uint64_t n, int64_t now_ms);
 
 /* True if the profile describes acks. */
 bool producer_profile_has_words(const struct producer_profile *s);

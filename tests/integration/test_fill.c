@@ -191,6 +191,26 @@ Test(fill, an_answer_has_no_more_tiny_events_than_a_message)
 	cr_assert_eq(stored("source LIKE '%%#fill'"), 18000);
 }
 
+Test(fill, an_answer_repeats_no_more_than_a_message)
+{
+	char *list = malloc(200000), *at = list;
+
+	at += sprintf(at, "{\"list\":[{\"v\":\"%060000d\"}", 7);
+	for (int i = 0; i < 5000; i++)
+		at += sprintf(at, ",{\"p\":%d}", i);
+	sprintf(at, "]}");
+	answer("/missing/a/2/4", 200, list);
+	START(URL GAP FILL("") "\"rules\": [{\"when\": {\"/v\": {\"exists\": true}}, \"capture\": {\"v\": \"/v\"}}, "
+			       "{\"when\": {\"/p\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/p\"]], "
+			       "\"type\": \"$v\"}, " EVENT "}]",
+	      feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	send_number(1);
+	send_number(5);
+	await(bench_count("dead_letters WHERE reason LIKE '%%what each repeats'") > 4000, SETTLED_MS);
+	cr_assert_lt(stored("source LIKE '%%#fill'"), 1000);
+}
+
 Test(fill, a_refusal_that_quotes_the_token_is_logged_without_it)
 {
 	answer("/missing/a/2/2", 403, "no rights for planted-token");

@@ -262,6 +262,25 @@ Test(post, lines_of_a_profile_have_no_more_events_than_a_message)
 	cr_assert_eq(bench_count("dead_letters WHERE reason LIKE '%%too many events for the length%%'"), 1);
 }
 
+/* All of these types would take 300 MB. */
+Test(post, lines_of_a_profile_repeat_no_more_than_a_message)
+{
+	char *body = malloc(200000), *at = body;
+
+	at += sprintf(at, "{\"v\":\"%060000d\"}\n", 7);
+	for (int i = 0; i < 5000; i++)
+		at += sprintf(at, "{\"id\":%d}\n", i);
+	start("--ingest-profile %s",
+	      suite_file(
+		      "sink.json",
+		      "{\"name\": \"sink\", \"ack\": 1, \"default\": \"ignore\", \"rules\": [{\"when\": {\"/v\": "
+		      "{\"exists\": true}}, \"capture\": {\"v\": \"/v\"}}, {\"when\": {\"/id\": {\"exists\": true}}, "
+		      "\"action\": \"event\", \"id\": [[\"/id\"]], \"type\": \"$v\"}]}"));
+	expect_status(post("", body), 200);
+	cr_assert_eq(bench_count("events") + bench_count("dead_letters WHERE reason LIKE '%%what each repeats'"), 5000);
+	cr_assert_lt(bench_count("events"), 1000);
+}
+
 Test(post, tokens_are_demanded_and_not_logged)
 {
 	start("--ingest-token a-token-of-16-bytes --log-level debug");
