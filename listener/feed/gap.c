@@ -8,6 +8,7 @@
 #include "base/keyed.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sha256.h"
 
 #include <uthash.h> /* after keyed.h and memory.h, which define its hash and its allocator */
 
@@ -64,12 +65,17 @@ static struct series *series_new(struct slice key, __int128 seq)
 /* Returns the series, or a new one that starts at seq, or NULL if there are too many. */
 static struct series *find_or_add(struct gaps *g, struct slice key, __int128 seq)
 {
+	uint8_t digest[SHA256_BYTES];
 	struct series *s;
 
 	if (!key.at)
 		return g->nameless ? g->nameless : (g->nameless = series_new(key, seq));
 	if (key.len > GAP_KEY_BYTES)
 		return NULL;
+	if (key.len > SHA256_BYTES) { /* 100,000 long names would take 160 MB */
+		sha256(key.at, key.len, digest);
+		key = (struct slice){(const char *)digest, SHA256_BYTES};
+	}
 	HASH_FIND(hh, g->all, key.at, key.len, s);
 	if (s || HASH_COUNT(g->all) >= GAPS_MAX)
 		return s;

@@ -1,5 +1,8 @@
 /* The series of a source's numbers. */
 #include "feed/gap.h"
+
+#include <malloc.h>
+
 #include "unit.h"
 
 #define SERIES 20000
@@ -25,4 +28,26 @@ static double note_all(void (*make)(uint32_t n, char *key))
 Test(gap, series_whose_names_are_made_to_collide_cost_no_more)
 {
 	collisions_must_cost_no_more(note_all);
+}
+
+static void note(struct gaps *gaps, int series, const char *seq, bool is_gap)
+{
+	char key[1024];
+	struct gap gap;
+
+	snprintf(key, sizeof(key), "%01023d", series);
+	cr_assert_eq(gaps_note(gaps, (struct slice){key, sizeof(key)}, (struct slice){seq, 1}, &gap), is_gap);
+}
+
+Test(gap, long_names_take_no_more_memory_than_short_ones)
+{
+	struct gaps *gaps = gaps_new();
+	size_t before = mallinfo2().uordblks;
+
+	for (int n = 0; n < SERIES; n++)
+		note(gaps, n, "1", false);
+	cr_assert_lt(mallinfo2().uordblks - before, 200 * SERIES);
+	note(gaps, 7, "2", false);
+	note(gaps, 8, "3", true);
+	gaps_free(gaps);
 }
