@@ -21,11 +21,6 @@
 #define DAY_MS        86400000.0
 #define SCRATCH_BYTES 4096 /* room for the decoded parts of a typical event */
 
-/* The events of a message may repeat parts of it and variables, and answers may repeat variables. All of this together
- * takes at most ROOM_TIMES times the sum of the message's bytes and ROOM_BYTES. */
-#define ROOM_TIMES 16
-#define ROOM_BYTES (1 << 20)
-
 struct session {
 	const struct profile *profile;
 	bool is_recording;
@@ -994,15 +989,10 @@ static void read_parts(struct reading *r, const char *text, size_t len, const ch
 	}
 }
 
-size_t session_room(size_t len)
-{
-	return ROOM_TIMES * (len + ROOM_BYTES);
-}
-
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx)
 {
-	size_t room = session_room(len);
+	size_t room = SESSION_ROOM(len);
 
 	return session_read_part(s, message, len, &room, handler, ctx);
 }

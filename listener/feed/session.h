@@ -118,8 +118,6 @@ struct session_handler {
 /* Reads one WebSocket message, which may be any bytes. Returns its number of events, after all calls of handler. */
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx);
-/* Returns how many bytes the events of a text of len bytes, and answers to it, may repeat. */
-size_t session_room(size_t len);
 /* Reads a message that is a part of a text. What is repeated is taken from the text's room. */
 size_t session_read_part(struct session *s, const char *message, size_t len, size_t *room,
 			 const struct session_handler *handler, void *ctx);
@@ -147,6 +145,8 @@ void session_set(struct session *s, const char *name, struct slice value);
 /* Returns how many events and dead letters a text of len bytes may give without max_elements: an event takes 500 bytes
  * of memory, but an element of the text as few as two. */
 #define SESSION_USUAL(len) (10000 + (len) / 64)
+/* Returns how many bytes the events of such a text may repeat of it and of variables, and answers of variables. */
+#define SESSION_ROOM(len) (16 * ((len) + (1 << 20)))
 
 /* --- the cursor --- */
 

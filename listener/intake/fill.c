@@ -309,7 +309,7 @@ static void read_page(struct fill *f, const struct request_answer *answer)
 		return;
 	}
 	f->elements = f->number_count = f->given = 0;
-	f->room = session_room(answer->len);
+	f->room = SESSION_ROOM(answer->len);
 	w = json_walk(array);
 	while (f->elements < PAGE_MAX && json_walk_next(&w)) {
 		read_element(f, w.value);

@@ -435,7 +435,7 @@ static const struct producer_profile_owner producer_profile_owner = {on_ack,    
 
 static void read_by_profile(struct session *s, const char *message, size_t len)
 {
-	size_t room = session_room(len);
+	size_t room = SESSION_ROOM(len);
 
 	if (s->leave_code)
 		return;

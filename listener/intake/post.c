@@ -434,7 +434,7 @@ static struct http_refusal read_text(struct post *p)
 {
 	bool is_one;
 
-	p->room = session_room(p->text.len);
+	p->room = SESSION_ROOM(p->text.len);
 	if (p->mode == CLOUD_BINARY) {
 		choose_profile(p, true);
 		read_binary(p);
