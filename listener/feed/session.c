@@ -19,6 +19,7 @@
 #include "feed/vars.h"
 
 #define DAY_MS        86400000.0
+#define CURSOR_BYTES  1024 /* most that are compared */
 #define SCRATCH_BYTES 4096 /* room for the decoded parts of a typical event */
 
 struct session {
@@ -707,12 +708,17 @@ static bool is_ack(const json_t *t)
 
 /* --- events --- */
 
-/* The cursor of an event or a frame; null counts as none. */
+/* The cursor of an event or a frame; null counts as none. The largest one is compared with those of all other events
+ * of the frame, which would take minutes if it were long. */
 static struct slice find_cursor(const struct reading *r, const struct place *at)
 {
 	struct slice value = part_value(&r->rule->cursor, at);
+	struct session *s = r->session;
+	bool is_long = value.len > CURSOR_BYTES && s->profile->cursor.kind == CURSOR_MAX;
 
-	return json_kind(value) > KIND_NULL ? value : (struct slice){NULL, 0};
+	if (is_long)
+		snprintf(s->trouble, sizeof(s->trouble), "ignored a cursor that is longer than %d bytes", CURSOR_BYTES);
+	return json_kind(value) > KIND_NULL && !is_long ? value : (struct slice){NULL, 0};
 }
 
 /* Postgres cannot store \u0000 in a text. A recording is printed unchanged. */

@@ -526,6 +526,22 @@ static bool is_like(struct slice mark, const char *text)
 	return mark.len == strlen(text) && memcmp(mark.at, text, mark.len) == 0;
 }
 
+Test(session, long_cursor_is_not_compared, .fini = end)
+{
+	char *message = memory_printf("{\"c\":\"%01022d\"}", 7), *longer = memory_printf("{\"c\":\"8%01022d\"}", 7);
+
+	begin("\"cursor\": {\"kind\": \"max\"}, \"rules\": [{\"action\": \"event\", \"id\": [[\"=e\"]], \"cursor\": "
+	      "\"/c\"}]");
+	EXPECT(message, "event e\n");
+	cr_assert_eq(session_cursor(heard.session).len, 1024);
+	cr_assert_null(session_trouble(heard.session));
+	EXPECT(longer, "event e\n");
+	cr_assert_eq(session_cursor(heard.session).len, 1024);
+	cr_assert_str_eq(session_trouble(heard.session), "ignored a cursor that is longer than 1024 bytes");
+	free(message);
+	free(longer);
+}
+
 /* After a number, a session ignores a string; a store accepts it as the cursor of another profile. */
 Test(session, largest_cursor_is_the_one_that_the_stores_take_for_it, .fini = end)
 {
