@@ -18,9 +18,10 @@
 #include "feed/template.h"
 #include "feed/vars.h"
 
-#define DAY_MS        86400000.0
-#define CURSOR_BYTES  1024 /* most that are compared */
-#define SCRATCH_BYTES 4096 /* room for the decoded parts of a typical event */
+#define DAY_MS            86400000.0
+#define CURSOR_BYTES      1024 /* most that are compared */
+#define SEARCHED_PER_ROOM 16
+#define SCRATCH_BYTES     4096 /* room for the decoded parts of a typical event */
 
 struct session {
 	const struct profile *profile;
@@ -646,12 +647,14 @@ static bool take_room(struct reading *r, size_t bytes)
 	return has_room;
 }
 
-/* Returns an answer, or {NULL, 0} if there is none or no room for it. */
+/* Returns an answer, or {NULL, 0} if there is none or no room for it. The search for its values takes room, too. */
 static struct slice render_answer(struct reading *r, const json_t *t, struct template_scope *scope)
 {
 	struct slice answer = render_scope(r->session, t, true, scope);
+	bool has_room = take_room(r, answer.len + scope->searched / SEARCHED_PER_ROOM);
 
-	if (answer.at && take_room(r, answer.len))
+	scope->searched = 0;
+	if (answer.at && has_room)
 		return answer;
 	if (answer.at)
 		snprintf(r->session->trouble, sizeof(r->session->trouble),

@@ -14,7 +14,8 @@
 #include "config/profile_placeholder.h"
 #include "feed/sign.h"
 
-#define TEMPLATE_MOST (16 << 20) /* bytes of a rendered list, without its last element */
+#define TEMPLATE_MOST (16 << 20)  /* bytes of a rendered list, without its last element */
+#define SEARCHED_MOST (256 << 20) /* bytes searched for values of a list */
 
 /* --- values --- */
 
@@ -86,6 +87,7 @@ static struct slice find_value(const struct placeholder *p, struct template_scop
 	} else {
 		pointer = memory_strndup(p->name.at, p->name.len);
 		value = json_find(scope->frame, pointer);
+		scope->searched += scope->frame.len;
 		free(pointer);
 		return value;
 	}
@@ -242,7 +244,10 @@ bool template_has_room(const struct bytes *out, struct template_scope *scope)
 {
 	if (out->len > TEMPLATE_MOST)
 		snprintf(scope->fault, sizeof(scope->fault), "what is to be sent is longer than 16 MiB");
-	return out->len <= TEMPLATE_MOST;
+	else if (scope->searched > SEARCHED_MOST)
+		snprintf(scope->fault, sizeof(scope->fault),
+			 "a list to be sent needs too many values of a long message");
+	return !*scope->fault;
 }
 
 const json_t *template_next(struct template_walk *w, struct template_scope *scope)

@@ -22,6 +22,7 @@ struct template_scope {
 	bool keeps_secrets;      /* leave secrets and signatures as ${...} */
 	bool is_url;             /* percent-encode the feed's values, except one at the start, which is a URL */
 	struct secrets *secrets; /* signatures are added here; may be NULL */
+	size_t searched;         /* bytes of the frame that were searched for values */
 	char fault[200];         /* a secret cannot be read, or a text is too long: one sentence, or "" */
 };
 
@@ -47,8 +48,8 @@ struct template_walk {
 	struct slice outer; /* ${each} of a list around the array */
 };
 
-/* False, with a fault, if out is too long to append more of a list to it: a feed's list may be long, and may be given a
- * long value of the feed with each element. */
+/* False, with a fault, if out is too long to append more of a list to it, or the frame was searched too often: a feed's
+ * list may be long, and may be given a long value of the feed, or one of a long frame, with each element. */
 bool template_has_room(const struct bytes *out, struct template_scope *scope);
 const json_t *template_next(struct template_walk *w, struct template_scope *scope);
 

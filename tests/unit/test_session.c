@@ -268,6 +268,19 @@ Test(session, frames_do_not_multiply_a_variable, .fini = end)
 	cr_assert(strstr(session_trouble(heard.session), "were not all sent"));
 }
 
+/* Each of 30,000 elements would search 300 KB for /ref. */
+Test(session, list_of_a_feed_does_not_search_a_message_for_each_element, .fini = end)
+{
+	char *ones = make_ones(30000), *more = make_ones(150000);
+	char *message = memory_printf("{\"l\":%s,\"pad\":%s,\"ref\":1}", ones, more);
+
+	begin("\"rules\": [{\"capture\": {\"l\": \"/l\"}, \"send\": [[{\"each\": \"$l\", \"give\": \"${/ref}\"}], "
+	      "{\"each\": \"$l\", \"give\": \"${/ref}\"}]}]");
+	session_read(heard.session, message, strlen(message), &handler, &heard);
+	cr_assert_lt(count("send "), 4000, "%zu", count("send "));
+	cr_assert(session_trouble(heard.session));
+}
+
 Test(session, list_of_a_feed_does_not_multiply_its_other_values, .fini = end)
 {
 	char *ones = make_ones(30000), *message = memory_printf("{\"v\":\"%060000d\",\"l\":%s}", 7, ones);
