@@ -148,8 +148,8 @@ struct relay {
 	enum job last; /* JOB_RECORD or JOB_LEASE, whichever was sent last */
 	bool is_woken;
 	bool is_ascii;    /* answers are recorded as ASCII only */
-	bool is_alone;    /* attempts are recorded one by one */
 	bool is_skipping; /* rows that others have locked are left out of a record */
+	size_t most;      /* attempts in a record, after a refusal; 0: all */
 	int64_t asked_ms; /* real_ms() when the current statement was sent */
 	int64_t round_ms; /* loop clock: ended attempts are recorded by then */
 	int64_t poll_ms;  /* loop clock: the next lease, if none is needed earlier */
@@ -647,9 +647,11 @@ static void move_first(struct list *from, struct list *to, size_t n)
 
 static void start_record(struct relay *r)
 {
-	size_t n = r->is_alone ? 1 : list_length(&r->ended);
+	size_t n = list_length(&r->ended);
 	struct postgres_value values[COLUMNS + 1];
 
+	if (r->most && r->most < n)
+		n = r->most;
 	fill_ended(r, n);
 	values[COLUMNS] = text_value(r->is_skipping ? "skip" : "");
 	if (ask(r, JOB_RECORD, SQL_RECORD, COLUMNS, values, COLUMNS + 1))
@@ -682,10 +684,11 @@ static void on_recorded(struct relay *r, const struct postgres_answer *answer)
 		be_well(r, &r->recording_trouble);
 	log_spell_off(&r->refusals, now_ms(r), NULL);
 	r->round_ms = now_ms(r) + ROUND_MS;
+	r->most = list_length(&r->recording) < r->most ? 0 : r->most * 2;
 	keep_locked(r, answer);
 	free_all(&r->recording);
 	if (list_is_empty(&r->ended))
-		r->is_ascii = r->is_alone = false;
+		r->is_ascii = false;
 }
 
 static bool is_refusal(enum postgres_result result)
@@ -694,22 +697,27 @@ static bool is_refusal(enum postgres_result result)
 }
 
 /* Records the attempts again. If the record was committed after all, repeating it changes nothing. After a refusal,
- * tries ASCII answers (the database may not be UTF8), then one row at a time, since a trigger that refuses one row must
- * not hold up the others. */
+ * tries ASCII answers (the database may not be UTF8), then the first half of the attempts, and so on, since a trigger
+ * that refuses one row must not hold up the others. */
 static void on_not_recorded(struct relay *r, const struct postgres_answer *answer)
 {
-	if (is_refusal(answer->result) && r->is_alone) {
+	bool is_refused = is_refusal(answer->result), was_ascii = r->is_ascii;
+	size_t n = list_length(&r->recording);
+
+	r->is_ascii = is_refused;
+	if (is_refused && was_ascii && n == 1) {
 		log_spell_on(&r->refusals, now_ms(r), "cannot record the outcome of a delivery, will deliver it again",
 			     answer->error);
 		be_well(r, &r->recording_trouble);
 		free_all(&r->recording);
 		return;
 	}
+	move_first(&r->ended, &r->recording, list_length(&r->ended));
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
 	r->is_skipping |= answer->is_locked;
-	r->is_alone = r->is_ascii && is_refusal(answer->result);
-	r->is_ascii = is_refusal(answer->result);
-	wait_out(r, &r->recording_trouble, answer->error);
+	r->most = is_refused && was_ascii ? n / 2 : 0;
+	if (!is_refused)
+		wait_out(r, &r->recording_trouble, answer->error);
 }
 
 /* --- leasing --- */
@@ -1030,12 +1038,13 @@ static bool is_wanting(struct relay *r)
 	return false;
 }
 
-/* If both a record and a lease are due, they alternate. */
+/* If both a record and a lease are due, they alternate. Small records come first: rows must not end faster than they
+ * are recorded. */
 static bool is_lease_due(struct relay *r, bool has_ended)
 {
 	bool has_reason = r->is_woken || r->careful || r->last == JOB_RECORD;
 
-	if (r->drained || now_ms(r) < r->leasing_trouble.resume_ms || (has_ended && r->last == JOB_LEASE))
+	if (r->drained || now_ms(r) < r->leasing_trouble.resume_ms || (has_ended && (r->last == JOB_LEASE || r->most)))
 		return false;
 	return now_ms(r) >= r->poll_ms || (has_reason && is_wanting(r));
 }
@@ -1057,7 +1066,7 @@ static void wait_for_more(struct relay *r, bool has_ended)
  * there should be rows to send. */
 static bool can_wait(struct relay *r)
 {
-	if (r->drained || now_ms(r) >= r->round_ms)
+	if (r->drained || r->most || now_ms(r) >= r->round_ms)
 		return false;
 	for (size_t i = 0; i < count_lanes(r); i++) {
 		const struct lane *l = lane_at(r, i);

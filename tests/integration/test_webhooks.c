@@ -193,6 +193,17 @@ Test(webhooks, row_of_which_nothing_can_be_recorded_stops_no_other)
 	cr_assert(listener_has_logged(l, "cannot record the outcome"));
 }
 
+Test(webhooks, row_that_cannot_be_recorded_among_many_has_no_other_sent_again)
+{
+	add_hook("shop", "/ok", "{s:i}", "batch", 100);
+	make_tables();
+	refuse_updates("e-3", "new.state = 'delivered'");
+	add_rows("shop", "e", 20000);
+	start("");
+
+	wait_rows("state = 'delivered'", 19999, SOON_MS);
+}
+
 /* As by a transaction that somebody forgot in psql. */
 Test(webhooks, row_that_somebody_has_locked_stops_no_record)
 {
