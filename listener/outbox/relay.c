@@ -95,7 +95,7 @@ struct hook {
 	struct lane lanes[LANES]; /* as sql/queries/lease.sql numbers them */
 	int64_t headers_ms;       /* loop clock, when its headers were last read */
 	struct log_spell stale;   /* failures to read them */
-	struct log_spell expiry;  /* deliveries expire */
+	struct log_spell unsent;  /* deliveries are dead without an attempt */
 	struct list node;         /* in retired */
 };
 
@@ -438,24 +438,11 @@ static struct lane *find_lane(const struct relay *r, const char *name, bool is_r
 	return NULL;
 }
 
-/* Makes a row dead without sending it. */
+/* Makes a row dead without sending it. There may be many of them. */
 static void give_up(struct attempt *a, const char *reason)
 {
 	a->answer = memory_strdup(reason);
-	log_warn("delivery given up without an attempt", "target=%s row=%s attempt=%d reason=%s",
-		 a->lane->target.webhook->name, a->row, a->number, reason);
-	end(a, TARGET_DEAD);
-}
-
-/* Makes a row dead that has waited for too long. After an outage there may be many of them, so a probe then takes the
- * newest row, which may be good. */
-static void let_expire(struct attempt *a)
-{
-	struct hook *h = a->lane->hook;
-
-	a->lane->target.is_newest = a->lane->target.state == TARGET_PROBING;
-	a->answer = memory_strdup("it waited for longer than ttl_s");
-	log_spell_on(&h->expiry, now_ms(a->relay), "deliveries are dead without an attempt", a->answer);
+	log_spell_on(&a->lane->hook->unsent, now_ms(a->relay), "deliveries are dead without an attempt", reason);
 	end(a, TARGET_DEAD);
 }
 
@@ -534,7 +521,8 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 	} else if (a->number > lane->target.webhook->attempts + ATTEMPTS_LOST) {
 		give_up(a, "all allowed attempts were made, and the outcomes of the last ones were lost");
 	} else if (lane->target.webhook->ttl_ms && cell_number(answer, row, 10) > lane->target.webhook->ttl_ms) {
-		let_expire(a);
+		lane->target.is_newest = lane->target.state == TARGET_PROBING; /* it may be good */
+		give_up(a, "it waited for longer than ttl_s");
 	} else {
 		lane->target.waiting++;
 		list_append(&lane->waiting, &a->node);
@@ -990,7 +978,7 @@ static void on_look(struct relay *r, const struct postgres_answer *answer)
 	for (int i = 0; i < BACKLOG_CELLS; i++)
 		cells[i] = postgres_cell(answer, 0, i, &len);
 	for (size_t i = 0; i < r->hook_count; i++)
-		log_spell_off(&r->hooks[i]->expiry, now_ms(r), NULL);
+		log_spell_off(&r->hooks[i]->unsent, now_ms(r), NULL);
 	backlog_read(&r->backlog, cells);
 	backlog_watch(&r->backlog, now_ms(r), r->config->unsettled_warning_s * 1000);
 }
@@ -1287,7 +1275,7 @@ static void retire(struct relay *r, struct hook *h)
 
 static void name_spells(struct hook *h)
 {
-	h->stale.target = h->expiry.target = h->webhook.name;
+	h->stale.target = h->unsent.target = h->webhook.name;
 	for (int i = 0; i < LANES; i++)
 		h->lanes[i].target.spell.target = h->webhook.name;
 }

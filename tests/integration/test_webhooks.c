@@ -143,7 +143,7 @@ Test(webhooks, traceparent_in_a_payload_goes_along_at_each_attempt_and_nothing_e
 Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
 {
 	add_hook("shop", "/ok", "{}");
-	start("");
+	struct listener *l = start("");
 
 	database_exec(db, "insert into outbox (target, event_id, event_type, payload) select 'shop', 'grows', 'x', "
 			  "('[' || string_agg('1e131071', ',') || ']')::jsonb from generate_series(1, 9000)");
@@ -154,6 +154,10 @@ Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
 	wait_rows("event_id = 'grows' and state = 'dead' and answer like '%%numbers%%' and payload is not null", 1,
 		  SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 21);
+	database_exec(db, "insert into outbox (target, event_id, event_type, payload) "
+			  "select target, 'g' || i, 'x', payload from outbox, generate_series(1, 20) i where event_id = 'grows'");
+	wait_rows("event_id like 'g%%' and state = 'dead'", 21, SOON_MS);
+	cr_assert_eq(listener_count_logged(l, "without an attempt"), 1);
 }
 
 static void refuse_updates(const char *event_id, const char *condition)
