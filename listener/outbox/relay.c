@@ -574,11 +574,12 @@ static void be_well(const struct relay *r, struct trouble *t)
 						 : "deliveries are leased again");
 }
 
-/* True if the statement keeps failing. The peeks between failed leases work, so a single success does not count. */
+/* True if the statement keeps failing. The peeks between failed leases work, so a single success does not count, and a
+ * lease after a peek may wait for long before it fails. */
 static bool is_lasting(const struct relay *r, const struct trouble *t)
 {
 	return t->spell.times && t->spell.last_ms - t->spell.began_ms >= LASTING_MS &&
-	       (t->failures || now_ms(r) - t->spell.last_ms < OVER_MS);
+	       (t->failures || r->peeked || now_ms(r) - t->spell.last_ms < OVER_MS);
 }
 
 /* Sends a statement whose first parameters are r->columns. Returns -1 if it cannot be sent now. */
@@ -1219,6 +1220,8 @@ const char *relay_error(const struct relay *r)
 		return postgres_error(r->postgres);
 	if (is_lasting(r, &r->leasing_trouble))
 		return r->leasing_trouble.reason;
+	if (r->job != JOB_NONE && real_ms() - r->asked_ms >= OVER_MS)
+		return "a statement has had no answer for ten seconds";
 	return is_lasting(r, &r->recording_trouble) ? r->recording_trouble.reason : "";
 }
 
