@@ -30,6 +30,7 @@
 #define AHEAD_MS            2000
 #define SLOW_MS             1000  /* the store is slow if the oldest row waits this long behind a full batch */
 #define SLOW_AGAIN_MS       60000 /* time between two log lines about that */
+#define SLOW_OVER_MS        10000 /* it is fast enough again after this long, so that bursts are one spell */
 
 /* The check-in: sent once a minute, and once more at the end. */
 enum telling {
@@ -55,6 +56,7 @@ struct writer {
 struct slowness {
 	int64_t since_ms; /* loop clock: start; before, the store was fast enough */
 	int64_t told_ms;  /* last log line; 0: not slow, or only just */
+	int64_t last_ms;  /* when it was last slow */
 	uint64_t stored;  /* counters.persisted at the last log line */
 };
 
@@ -487,7 +489,7 @@ int64_t storing_is_slow(const struct storing *s, const char **why)
 	int64_t ms = rows_wait(s, &rows);
 
 	*why = "";
-	if (!s->slow.told_ms || !rows)
+	if (!s->slow.told_ms || ms < SLOW_MS)
 		return 0;
 	snprintf(sentence, sizeof(sentence), "%s is slow: %zu events wait, the oldest for %lld s",
 		 config_store_path(s->config) ? "sqlite" : "postgres", rows, (long long)ms / 1000);
@@ -497,6 +499,9 @@ int64_t storing_is_slow(const struct storing *s, const char **why)
 
 static void tell_slowness(struct storing *s, size_t rows, int64_t ms)
 {
+	s->slow.last_ms = now_ms(s);
+	if (now_ms(s) < (s->slow.told_ms ? s->slow.told_ms + SLOW_AGAIN_MS : s->slow.since_ms + SLOW_MS))
+		return;
 	log_warn("the store is slow, events wait", "events=%zu oldest_s=%lld stored=%llu", rows, (long long)ms / 1000,
 		 (unsigned long long)(counters.persisted - s->slow.stored));
 	s->slow.told_ms = now_ms(s);
@@ -505,9 +510,11 @@ static void tell_slowness(struct storing *s, size_t rows, int64_t ms)
 
 static void end_slowness(struct storing *s)
 {
+	if (s->slow.told_ms && now_ms(s) - s->slow.last_ms < SLOW_OVER_MS)
+		return;
 	if (s->slow.told_ms)
 		log_info("the store is fast enough again", "after_s=%lld",
-			 (long long)(now_ms(s) - s->slow.since_ms) / 1000);
+			 (long long)(s->slow.last_ms - s->slow.since_ms) / 1000);
 	s->slow = (struct slowness){.since_ms = now_ms(s), .stored = counters.persisted};
 }
 
@@ -532,7 +539,7 @@ void storing_check_slowness(struct storing *s)
 		return;
 	if (ms < SLOW_MS || !(is_behind(s) || s->slow.told_ms))
 		end_slowness(s);
-	else if (now_ms(s) >= (s->slow.told_ms ? s->slow.told_ms + SLOW_AGAIN_MS : s->slow.since_ms + SLOW_MS))
+	else
 		tell_slowness(s, rows, ms);
 }
 

@@ -854,6 +854,33 @@ Test(pipeline, batch_has_at_most_batch_max_rows)
 	tell("pass 3; in storing 50; persisted 100");
 }
 
+/* A feed may send bursts that take a store seconds. */
+Test(pipeline, slow_store_is_logged_once_a_minute_though_it_is_fast_between_bursts)
+{
+	const char *why;
+
+	capture_begin();
+	for (int i = 0; i < 4; i++) {
+		tell("receive 0..200; take 0..200 mine; in batched 100");
+		for (int n = 0; n < 200; n++) {
+			fake_answer_insert(id_of("a", n), STORE_INSERTED);
+			if (n < 100 && n % 10 == 0)
+				tell("pass 300");
+			if (n == 98)
+				cr_assert_gt(storing_is_slow(pipeline_storing(pipeline), &why), 1000);
+			if (n == 99)
+				tell("turn");
+		}
+		tell("turn; flight 0; pass 1000");
+		cr_assert_eq(storing_is_slow(pipeline_storing(pipeline), &why), 0);
+	}
+	cr_assert_eq(captured_times("the store is slow, events wait"), 1, "%s", captured());
+	cr_assert_eq(captured_times("fast enough again"), 0);
+	tell("pass 5000; pass 5000");
+	cr_assert_eq(captured_times("fast enough again"), 1);
+	capture_end();
+}
+
 /* --- the second store --- */
 
 #define ROWS_BESIDE 96
