@@ -37,14 +37,15 @@ void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now
 	struct overdue u;
 
 	if (!limit_ms || overdue_oldest_ms(es, now_ms) <= limit_ms) {
-		if (w->warned_ms)
+		if (w->is_told)
 			log_info("all overdue events have settled", "limit_s=%lld", (long long)limit_ms / 1000);
-		w->warned_ms = 0;
+		w->is_told = false;
 		return;
 	}
 	if (w->warned_ms && now_ms - w->warned_ms < AGAIN_MS)
 		return;
 	w->warned_ms = now_ms;
+	w->is_told = true;
 	overdue_check(&u, es, now_ms, limit_ms);
 	log_warn("events are overdue", "events=%zu limit_s=%lld oldest=%s oldest_s=%lld state=%s", u.count,
 		 (long long)limit_ms / 1000, u.oldest_id, (long long)u.oldest_ms / 1000, u.state);

@@ -3,6 +3,7 @@
 #define WSONCE_OVERDUE_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "event/event.h"
@@ -20,10 +21,11 @@ int64_t overdue_oldest_ms(const struct events *es, int64_t now_ms);
 /* Fills in u. Takes time in proportion to the number of overdue events. */
 void overdue_check(struct overdue *u, const struct events *es, int64_t now_ms, int64_t limit_ms);
 
-/* Logs a warning when the oldest event exceeds the limit (0: never), again each minute, and one line when no event
+/* Logs a warning when the oldest event exceeds the limit (0: never), at most one a minute, and one line when no event
  * does. Call it every second. Initialize w with zeros. */
 struct overdue_watch {
-	int64_t warned_ms; /* loop clock, the last warning; 0 if no event is overdue */
+	int64_t warned_ms; /* loop clock, the last warning; 0: none yet */
+	bool is_told;      /* that events are overdue now */
 };
 
 void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now_ms, int64_t limit_ms);

@@ -46,14 +46,15 @@ void backlog_read(struct backlog *b, const char *const cells[BACKLOG_CELLS])
 void backlog_watch(struct backlog *b, int64_t now_ms, int64_t limit_ms)
 {
 	if (!limit_ms || !b->overdue) {
-		if (b->warned_ms)
+		if (b->is_told)
 			log_info("all overdue deliveries have ended", "limit_s=%lld", (long long)limit_ms / 1000);
-		b->warned_ms = 0;
+		b->is_told = false;
 		return;
 	}
 	if (b->warned_ms && now_ms - b->warned_ms < AGAIN_MS)
 		return;
 	b->warned_ms = now_ms;
+	b->is_told = true;
 	log_warn("deliveries are overdue", "deliveries=%lld limit_s=%lld oldest=%s target=%s oldest_s=%lld",
 		 (long long)b->overdue, (long long)limit_ms / 1000, b->oldest_id, b->oldest_target,
 		 (long long)b->oldest_ms / 1000);

@@ -20,7 +20,8 @@ struct backlog {
 	char strays[1000];   /* targets of pending rows that no listener delivers to; "": none */
 	char disputed[1000]; /* webhooks to which another listener gives another URL; "": none */
 	json_t *pauses;      /* per webhook: {since, by, reason}; owned; NULL: none is paused */
-	int64_t warned_ms;   /* loop clock, last warning; 0: none is overdue */
+	int64_t warned_ms;   /* loop clock, last warning; 0: none yet */
+	bool is_told;        /* that deliveries are overdue now */
 };
 
 #define BACKLOG_CELLS 9
@@ -28,8 +29,8 @@ struct backlog {
 /* Reads the row of sql/queries/backlog.sql. Logs a warning when strays or disputed change. */
 void backlog_read(struct backlog *b, const char *const cells[BACKLOG_CELLS]);
 
-/* While deliveries are pending longer than the limit (0: never), logs a warning once a minute, and a line when that
- * ends. */
+/* While deliveries are pending longer than the limit (0: never), logs a warning at most once a minute, and a line
+ * when that ends. */
 void backlog_watch(struct backlog *b, int64_t now_ms, int64_t limit_ms);
 
 #endif

@@ -37,6 +37,12 @@ Test(backlog, warning_names_how_many_and_the_oldest_and_comes_again_each_minute,
 	look("0", "0", "0");
 	expect_log(63000, 30000, "level=info event=\"all overdue deliveries have ended\"");
 	expect_log(64000, 30000, "");
+	look("1", "1", "31000");
+	expect_log(65000, 30000, "");
+	look("0", "0", "0");
+	expect_log(66000, 30000, "");
+	look("1", "1", "31000");
+	expect_log(122000, 30000, "deliveries=1");
 }
 
 Test(backlog, limit_of_0_never_warns, .timeout = 60)

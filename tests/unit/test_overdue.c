@@ -112,6 +112,9 @@ Test(overdue, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
 	event_finish(&events, a, OUTCOME_DUPLICATE);
 	expect_log(&w, 93000, 95000, "level=info event=\"all overdue events have settled\"");
 	expect_log(&w, 94000, 95000, "");
+	expect_log(&w, 95000, 30000, "");
+	expect_log(&w, 96000, 95000, "");
+	expect_log(&w, 152000, 30000, "events=2");
 }
 
 Test(overdue, limit_of_0_never_warns)
