@@ -36,7 +36,7 @@
 #define MUTE_MS       5000 /* a connection closed sooner, and without data, may have been refused */
 #define MUTE_ENDS     5    /* after this many in a row, one is tried without the cursor */
 #define RESUMES       8    /* every eighth try in a row does not use the feed's own URL to resume */
-#define LINES_MOST    20   /* lines on failed connections in TELL_MS, of all sources */
+#define LINES_MOST    20   /* warnings on connections in TELL_MS, of all sources, and other lines */
 #define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
@@ -133,16 +133,37 @@ static void note_line(const struct feed_client *c)
 	line_minutes_connect(&line_minutes, name, c->number, is_line_open(c), clock_ms(CLOCK_REALTIME), now_ms(c));
 }
 
+enum log_level feed_client_limit_lines(enum log_level level, int64_t now_ms, size_t *more)
+{
+	static struct {
+		int64_t since_ms;
+		size_t lines;
+	} kinds[2], *k;
+
+	if (level == LOG_DEBUG)
+		return level;
+	k = &kinds[level == LOG_WARN];
+	if (now_ms - k->since_ms >= TELL_MS) {
+		*more = k->lines > LINES_MOST ? k->lines - LINES_MOST : 0;
+		k->since_ms = now_ms;
+		k->lines = 0;
+	}
+	return ++k->lines > LINES_MOST ? LOG_DEBUG : level;
+}
+
 static void set_state(struct feed_client *c, enum state state)
 {
+	enum log_level level = state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
 	enum state old = c->state;
+	size_t more = 0;
 
 	if (old == state)
 		return;
 	c->state = state;
 	note_line(c);
-	log_write(state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG, "source connection",
-		  "source=%s from=%s to=%s url=%s", name_of(c), state_names[old], state_names[state], c->redacted_url);
+	log_write(feed_client_limit_lines(level, now_ms(c), &more), "source connection",
+		  "source=%s from=%s to=%s url=%s more_lines=%zu", name_of(c), state_names[old], state_names[state],
+		  c->redacted_url, more);
 }
 
 /* --- a cursor that is withheld --- */
@@ -207,21 +228,6 @@ static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 }
 
 static void on_tick(uv_timer_t *timer);
-
-enum log_level feed_client_limit_lines(enum log_level level, int64_t now_ms, size_t *more)
-{
-	static int64_t since_ms;
-	static size_t lines;
-
-	if (level == LOG_DEBUG)
-		return level;
-	if (now_ms - since_ms >= TELL_MS) {
-		*more = lines > LINES_MOST ? lines - LINES_MOST : 0;
-		since_ms = now_ms;
-		lines = 0;
-	}
-	return ++lines > LINES_MOST ? LOG_DEBUG : level;
-}
 
 static void retry_later(struct feed_client *c, const char *reason, int64_t asked_ms, bool is_at_once)
 {
@@ -348,6 +354,8 @@ static bool must_wait(const struct feed_client *c)
 /* Makes the successor the current connection. The old one stays until its acks are sent. */
 static void promote(struct feed_client *c)
 {
+	size_t more = 0;
+
 	if (c->now) {
 		drop(&c->old, code_of(c));
 		c->old = c->now;
@@ -359,7 +367,8 @@ static void promote(struct feed_client *c)
 	c->retry_ms = c->said_ms = 0;
 	c->is_ready = c->is_next_ready;
 	c->is_stale = false;
-	log_info("source connection has a successor", "source=%s url=%s", name_of(c), c->redacted_url);
+	log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more), "source connection has a successor",
+		  "source=%s url=%s more_lines=%zu", name_of(c), c->redacted_url, more);
 }
 
 void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
@@ -684,11 +693,13 @@ static void look_at_age(struct feed_client *c)
 /* Logs the end of a series of failures that were not logged one by one. */
 static void tell_recovery(struct feed_client *c)
 {
+	size_t more = 0;
+
 	if (c->ends <= TOLD_ENDS || c->state != STATE_OPEN ||
 	    now_ms(c) - feed_connection_since_ms(c->now) < BACKOFF_GOOD_MS)
 		return;
-	log_info("source connection is stable again", "source=%s url=%s failures=%zu", name_of(c), c->redacted_url,
-		 c->failures);
+	log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more), "source connection is stable again",
+		  "source=%s url=%s failures=%zu more_lines=%zu", name_of(c), c->redacted_url, c->failures, more);
 	c->ends = 0;
 }
 

@@ -139,8 +139,8 @@ struct source_view {
 /* The texts are valid until the loop runs again. */
 struct source_view feed_client_view(const struct feed_client *c);
 
-/* Limits the lines on sources that fail together, as when their host is down: returns the level of one. *more: how many
- * the last minute lacks, else unchanged. */
+/* Limits the lines on sources that fail or connect together, as when their host is down: returns the level of one.
+ * *more: how many the last minute lacks, else unchanged. */
 enum log_level feed_client_limit_lines(enum log_level level, int64_t now_ms, size_t *more);
 
 #endif

@@ -55,12 +55,15 @@ static struct reading on_ask(void *arg, size_t i)
 static void on_turn(void *arg, size_t i, bool is_ours)
 {
 	struct sources *all = arg;
+	size_t more = 0;
 
 	if (all->items[i]->fleet == FLEET_EXCLUSIVE)
 		return;
 	if (!all->items[i]->shard.is_idle)
-		log_info(is_ours ? "reading a source" : "leaving a source to another listener", "source=%s url=%s",
-			 all->names[i], profiled_view(profiles_at(all->profiles, i)).url);
+		log_write(feed_client_limit_lines(LOG_INFO, (int64_t)uv_now(ws_loop(all->ws)), &more),
+			  is_ours ? "reading a source" : "leaving a source to another listener",
+			  "source=%s url=%s more_lines=%zu", all->names[i],
+			  profiled_view(profiles_at(all->profiles, i)).url, more);
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
 

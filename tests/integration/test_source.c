@@ -108,6 +108,20 @@ Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 	bench_close();
 }
 
+Test(source, of_many_that_connect_together_twenty_are_named)
+{
+	char *more = "";
+
+	feed = feed_new();
+	for (int i = 0; i < 30; i++)
+		more = suite_text("%s --source f%d=ws://127.0.0.1:%d/feed%d", more, i, feed_port(feed), i);
+	START("%s", more);
+	cr_assert(feed_wait_clients(feed, 30, SETTLED_MS));
+	await(listener_status(listener, "/readyz") == 200, SETTLED_MS);
+	cr_assert_eq(listener_count_logged(listener, "to=open"), 20);
+	bench_close();
+}
+
 Test(source, one_that_opens_and_closes_again_and_again_is_told_a_few_times, .init = set_up, .fini = bench_close)
 {
 	for (int i = 2; i <= 8; i++) {
