@@ -563,23 +563,28 @@ void feed_client_on_secret(struct feed_client *c, const char *text, size_t len)
 void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 {
 	AUTO_FREE char *text = memory_strdup(trouble);
+	size_t more = 0;
 
 	if (c->trouble_ms && now_ms(c) - c->trouble_ms < TELL_MS)
 		return;
 	c->trouble_ms = now_ms(c);
 	secrets_mask(c->secrets, text);
-	log_warn("ignoring invalid data from a source", "source=%s reason=%s", name_of(c), text);
+	log_write(feed_client_limit_lines(LOG_WARN, now_ms(c), &more), "ignoring invalid data from a source",
+		  "source=%s reason=%s more_lines=%zu", name_of(c), text, more);
 }
 
 /* Logs at most once a minute, as a warning if no event came in that time. */
 static void tell_unmatched(struct feed_client *c)
 {
+	size_t more = 0;
+
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
 	secrets_mask(c->secrets, c->example);
-	log_write(c->events ? LOG_INFO : LOG_WARN, "frames of a source match no rule of its profile",
-		  "source=%s frames=%llu events=%llu example=%s", name_of(c), (unsigned long long)c->unmatched,
-		  (unsigned long long)c->events, c->example);
+	log_write(feed_client_limit_lines(c->events ? LOG_INFO : LOG_WARN, now_ms(c), &more),
+		  "frames of a source match no rule of its profile",
+		  "source=%s frames=%llu events=%llu example=%s more_lines=%zu", name_of(c),
+		  (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example, more);
 	c->told_ms = now_ms(c);
 	c->unmatched = c->events = 0;
 }
@@ -589,17 +594,19 @@ static void tell_unconfirmed(struct feed_client *c)
 {
 	bool is_good = feed_connection_is_good(c->now);
 	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
+	size_t more = 0;
 
 	if (is_good && c->is_unconfirmed)
-		log_info("source has confirmed the subscription", "source=%s", name_of(c));
+		log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more), "source has confirmed the subscription",
+			  "source=%s more_lines=%zu", name_of(c), more);
 	c->is_unconfirmed &= !is_good;
 	if (is_good || c->is_unconfirmed || !c->has_ready || feed_connection_is_behind(c->now) ||
 	    now_ms(c) - feed_connection_opened_ms(c->now) < limit_ms)
 		return;
 	c->is_unconfirmed = true;
 	secrets_mask(c->secrets, c->words);
-	log_warn("source does not confirm the subscription", "source=%s url=%s last=%s", name_of(c), c->redacted_url,
-		 c->words);
+	log_write(feed_client_limit_lines(LOG_WARN, now_ms(c), &more), "source does not confirm the subscription",
+		  "source=%s url=%s last=%s more_lines=%zu", name_of(c), c->redacted_url, c->words, more);
 }
 
 /* --- connecting --- */
