@@ -148,7 +148,7 @@ struct relay {
 	enum job last; /* JOB_RECORD or JOB_LEASE, whichever was sent last */
 	bool is_woken;
 	bool is_ascii;    /* answers are recorded as ASCII only */
-	bool is_skipping; /* rows that others have locked are left out of a record */
+	int skipping;     /* index of a word for $7 of record.sql: what others have locked is left out of a record */
 	size_t most;      /* attempts in a record, after a refusal; 0: all */
 	int64_t asked_ms; /* real_ms() when the current statement was sent */
 	int64_t round_ms; /* loop clock: ended attempts are recorded by then */
@@ -636,13 +636,14 @@ static void move_first(struct list *from, struct list *to, size_t n)
 
 static void start_record(struct relay *r)
 {
+	static const char *const words[] = {"", "skip", "most"};
 	size_t n = list_length(&r->ended);
 	struct postgres_value values[COLUMNS + 1];
 
 	if (r->most && r->most < n)
 		n = r->most;
 	fill_ended(r, n);
-	values[COLUMNS] = text_value(r->is_skipping ? "skip" : "");
+	values[COLUMNS] = text_value(words[r->skipping]);
 	if (ask(r, JOB_RECORD, SQL_RECORD, COLUMNS, values, COLUMNS + 1))
 		return;
 	r->last = JOB_RECORD;
@@ -666,9 +667,9 @@ static void keep_locked(struct relay *r, const struct postgres_answer *answer)
 
 static void on_recorded(struct relay *r, const struct postgres_answer *answer)
 {
-	r->is_skipping = answer->rows;
-	if (r->is_skipping)
-		wait_out(r, &r->recording_trouble, "others have locked rows of the table outbox");
+	r->skipping = answer->rows > 0;
+	if (r->skipping)
+		wait_out(r, &r->recording_trouble, "others have locked rows of the table outbox or webhook_pauses");
 	else
 		be_well(r, &r->recording_trouble);
 	log_spell_off(&r->refusals, now_ms(r), NULL);
@@ -703,7 +704,7 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 	}
 	move_first(&r->ended, &r->recording, list_length(&r->ended));
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
-	r->is_skipping |= answer->is_locked;
+	r->skipping += answer->is_locked && r->skipping < 2;
 	r->most = is_refused && was_ascii ? n / 2 : 0;
 	if (!is_refused)
 		wait_out(r, &r->recording_trouble, answer->error);

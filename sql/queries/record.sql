@@ -1,12 +1,12 @@
 -- Records ended attempts. $1 ids of rows, $2 numbers of leases, $3 outcomes (delivered, retry, dead, unsent, gone), $4 HTTP
--- status, $5 answers, $6 ms until the next attempt, or -1: the row takes its old place among those that are due. $7 `skip`
--- or empty.
+-- status, $5 answers, $6 ms until the next attempt, or -1: the row takes its old place among those that are due. $7
+-- `skip`, `most` or empty.
 --
 -- Each lease and each record takes the row's next number. So a failure is recorded once, and only if the row was not
 -- leased again. A delivery is always recorded, even if the row was leased again or has become dead.
 --
 -- A record that waited too long for a lock is repeated with $7 `skip`: then rows that others have locked are left out, and
--- their ids are returned.
+-- their ids are returned. If that waits, too, for a row of webhook_pauses, $7 is `most`: then `gone` is left out, too.
 --
 -- After the outcome `gone` the webhook is paused, and the row waits as if it had not been sent.
 --
@@ -20,13 +20,14 @@ WITH ended AS MATERIALIZED (
 		AS e (id, lease, outcome, status, answer, wait)
 	WHERE pg_catalog.set_config('synchronous_commit', 'off', true) = 'off'
 ), free AS MATERIALIZED (
-	SELECT o.id FROM ended AS e JOIN :schema.outbox AS o ON o.id = e.id WHERE $7::text = 'skip'
+	SELECT o.id FROM ended AS e JOIN :schema.outbox AS o ON o.id = e.id
+	WHERE $7::text = 'skip' OR ($7::text = 'most' AND e.outcome <> 'gone')
 	FOR UPDATE OF o SKIP LOCKED
 ), paused AS (
 	INSERT INTO :schema.webhook_pauses (target, reason)
 	SELECT DISTINCT o.target, 'its receiver answered 410 (Gone)'
 	FROM ended AS e JOIN :schema.outbox AS o ON o.id = e.id WHERE e.outcome = 'gone'
-		AND ($7::text <> 'skip' OR o.id IN (SELECT id FROM free))
+		AND ($7::text = '' OR o.id IN (SELECT id FROM free))
 	ON CONFLICT (target) DO NOTHING
 ), recorded AS (
 	UPDATE :schema.outbox AS o SET
@@ -43,7 +44,7 @@ WITH ended AS MATERIALIZED (
 		WHEN 'delivered' THEN o.state || '' IN ('pending', 'dead')
 		ELSE o.state || '' = 'pending' AND o.leases = e.lease
 	END
-		AND ($7::text <> 'skip' OR o.id IN (SELECT id FROM free))
+		AND ($7::text = '' OR o.id IN (SELECT id FROM free))
 )
-SELECT id FROM ended AS e WHERE $7::text = 'skip' AND id NOT IN (SELECT id FROM free)
+SELECT id FROM ended AS e WHERE $7::text <> '' AND id NOT IN (SELECT id FROM free)
 	AND EXISTS (SELECT FROM :schema.outbox AS o WHERE o.id = e.id)

@@ -154,8 +154,10 @@ Test(webhooks, row_whose_numbers_grow_too_long_is_dead_and_stops_no_other)
 	wait_rows("event_id = 'grows' and state = 'dead' and answer like '%%numbers%%' and payload is not null", 1,
 		  SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/ok"), 21);
-	database_exec(db, "insert into outbox (target, event_id, event_type, payload) "
-			  "select target, 'g' || i, 'x', payload from outbox, generate_series(1, 20) i where event_id = 'grows'");
+	database_exec(
+		db,
+		"insert into outbox (target, event_id, event_type, payload) "
+		"select target, 'g' || i, 'x', payload from outbox, generate_series(1, 20) i where event_id = 'grows'");
 	wait_rows("event_id like 'g%%' and state = 'dead'", 21, SOON_MS);
 	cr_assert_eq(listener_count_logged(l, "without an attempt"), 1);
 }
@@ -227,6 +229,25 @@ Test(webhooks, row_that_somebody_has_locked_stops_no_record)
 	database_exec(other, "rollback");
 	wait_rows("state = 'delivered'", 40, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/hold/1"), 40);
+}
+
+Test(webhooks, pause_that_somebody_has_not_committed_stops_no_record)
+{
+	struct database *other = database_open(database_conninfo(db));
+
+	add_hook("shop", "/ok", "{}");
+	add_hook("gone", "/fail/410/9", "{}");
+	start("");
+	database_exec(other, "begin");
+	database_exec(other, "insert into webhook_pauses (target, reason) values ('gone', 'by hand')");
+	add_rows("gone", "g", 1);
+	await(receiver_count(receiver, "/fail/410/9") == 1, SOON_MS);
+	add_rows("shop", "e", 20);
+	wait_rows("state = 'delivered'", 20, SOON_MS);
+	cr_assert_eq(receiver_count(receiver, "/ok"), 20);
+	database_exec(other, "rollback");
+	await(database_long(db, "select count(*) from webhook_pauses") == 1, SOON_MS);
+	database_free(other);
 }
 
 Test(webhooks, outcomes_that_cannot_be_recorded_do_not_fill_the_log)
