@@ -22,7 +22,11 @@ const char *target_state_name(enum target_state state)
 
 const struct target *target_failing(const struct target *t)
 {
-	return t->spell.times ? t : t->other->spell.times ? t->other : NULL;
+	const struct log_spell *own = &t->spell, *other = &t->other->spell;
+
+	if (!own->times && !other->times)
+		return NULL;
+	return !other->times || (own->times && own->began_ms <= other->began_ms) ? t : t->other;
 }
 
 size_t target_at_work(const struct target *t)

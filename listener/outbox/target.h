@@ -71,8 +71,8 @@ struct target {
 const char *target_state_name(enum target_state state);
 const char *target_outcome_name(enum target_outcome outcome);
 
-/* For operators. target_failing() returns the lane of t's webhook that fails or did within the last ten seconds, t
- * first, or NULL; the others return sums of both lanes. */
+/* For operators. target_failing() returns the lane of t's webhook that fails or did within the last ten seconds,
+ * the one that began first, or NULL; the others return sums of both lanes. */
 const struct target *target_failing(const struct target *t);
 size_t target_at_work(const struct target *t);
 uint64_t target_ended(const struct target *t, enum target_outcome outcome);

@@ -271,6 +271,8 @@ Test(target, fails_no_longer_when_nothing_is_left_to_probe_it_with)
 	cr_assert_null(target_failing(&target));
 	take_attempt(500, 1, 0, 1400000);
 	cr_assert_eq(target_failing(&target)->spell.began_ms, 1400000);
+	retries.spell = (struct log_spell){.times = 1, .began_ms = 1000};
+	cr_assert_eq(target_failing(&target), &retries, "since then");
 }
 
 /* --- lanes --- */
