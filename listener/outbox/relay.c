@@ -44,7 +44,7 @@
 #define LOOK_MS         15000 /* time between queries of the backlog */
 #define LOCK_MS         2000  /* how long a record waits for a lock: outcomes are to be recorded before leases end */
 #define RECORD_MS       1000  /* time for the last records after the drain timeout */
-#define LASTING_MS      2000  /* relay_error() reports a statement that has failed for this long, */
+#define LASTING_MS      3000  /* relay_error() reports a statement that has failed for this long, */
 #define OVER_MS         10000 /* until it has worked for this long */
 #define FOREVER_MS      INT64_C(1000000000000)
 
@@ -562,6 +562,8 @@ static void wait_out(struct relay *r, struct trouble *t, const char *why)
 		     t == &r->recording_trouble ? "cannot record delivery outcomes, will retry"
 						: "cannot lease deliveries, will retry",
 		     why);
+	if (t->spell.times == 1)
+		t->spell.began_ms -= real_ms() - r->asked_ms;
 	t->resume_ms = now_ms(r) + backoff_next(&t->backoff, backoff_draw());
 }
 
