@@ -24,7 +24,7 @@ static const char *skip_byte(const char *at, char byte)
 	char code[5];
 
 	if (*at != '\\' && *at != '%')
-		return *at == byte ? at + 1 : NULL;
+		return *at == byte || (*at == '+' && byte == ' ') ? at + 1 : NULL;
 	snprintf(code, sizeof(code), "%04x", (unsigned int)(unsigned char)byte);
 	if (*at == '%' && strncasecmp(at + 1, code + 2, 2) == 0)
 		return at + 3;
@@ -39,6 +39,8 @@ static size_t length_of(const char *at, const char *secret)
 {
 	const char *begin = at, *rest = secret, *next;
 
+	if (strncmp(at, secret, strlen(secret)) == 0) /* a secret may look like a code itself */
+		return strlen(secret);
 	if (*at == '\\' && at[1] == *secret)
 		return 0;
 	for (; *at && *rest && (next = skip_byte(at, *rest)); at = next)

@@ -38,6 +38,13 @@ Test(secret, one_that_a_server_encodes_for_a_url_is_masked)
 {
 	expect_masked("no key=a%2fb%2Bcd%3D&x=%2B", "a/b+cd=", "no key=*************&x=%2B");
 	expect_masked("no key=a%2fb%2Bcd%3", "a/b+cd=", "no key=************");
+	expect_masked("no key=ab+cd%20ef", "ab cd ef", "no key=**********");
+}
+
+Test(secret, one_that_looks_like_a_code_is_masked)
+{
+	expect_masked("no ab%25cd\\u005ce", "ab%25cd\\u005ce", "no **************");
+	expect_masked("no \\\\\\\\", "\\\\\\\\", "no ****");
 }
 
 Test(secret, what_is_as_short_as_a_word_is_not_looked_for)
