@@ -669,14 +669,15 @@ static void keep_locked(struct relay *r, const struct postgres_answer *answer)
 
 static void on_recorded(struct relay *r, const struct postgres_answer *answer)
 {
-	r->skipping = answer->rows > 0;
-	if (r->skipping)
-		wait_out(r, &r->recording_trouble, "others have locked rows of the table outbox or webhook_pauses");
-	else
+	r->most = list_length(&r->recording) < r->most ? 0 : r->most * 2;
+	if (!r->most)
+		r->skipping = answer->rows > 0;
+	if (!answer->rows)
 		be_well(r, &r->recording_trouble);
+	else if (!r->most)
+		wait_out(r, &r->recording_trouble, "others have locked rows of the table outbox or webhook_pauses");
 	log_spell_off(&r->refusals, now_ms(r), NULL);
 	r->round_ms = now_ms(r) + ROUND_MS;
-	r->most = list_length(&r->recording) < r->most ? 0 : r->most * 2;
 	keep_locked(r, answer);
 	free_all(&r->recording);
 	if (list_is_empty(&r->ended))
@@ -696,7 +697,8 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 	bool is_refused = is_refusal(answer->result), was_ascii = r->is_ascii;
 	size_t n = list_length(&r->recording);
 
-	r->is_ascii = is_refused;
+	if (!answer->is_locked)
+		r->is_ascii = is_refused;
 	if (is_refused && was_ascii && n == 1) {
 		log_spell_on(&r->refusals, now_ms(r), "cannot record the outcome of a delivery, will deliver it again",
 			     answer->error);
@@ -707,7 +709,8 @@ static void on_not_recorded(struct relay *r, const struct postgres_answer *answe
 	move_first(&r->ended, &r->recording, list_length(&r->ended));
 	move_first(&r->recording, &r->ended, list_length(&r->recording));
 	r->skipping += answer->is_locked && r->skipping < 2;
-	r->most = is_refused && was_ascii ? n / 2 : 0;
+	if (!answer->is_locked)
+		r->most = is_refused && was_ascii ? n / 2 : 0;
 	if (!is_refused)
 		wait_out(r, &r->recording_trouble, answer->error);
 }

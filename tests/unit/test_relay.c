@@ -683,6 +683,29 @@ Test(relay, outcomes_beside_a_refused_one_are_recorded_before_more_is_leased)
 	cr_assert_str_neq(played_postgres.sql, SQL_RECORD);
 }
 
+/* Or they would be tried together again after each wait for the lock, and be delivered again before. */
+Test(relay, outcomes_beside_a_refused_and_a_locked_one_are_recorded)
+{
+	static const struct {
+		const char *rows, *locks;
+		enum postgres_result result;
+	} records[] = {{"7 7 7 7", "", POSTGRES_BAD_ROW},
+		       {"7 7 7 7", "", POSTGRES_BAD_ROW},
+		       {"7 7", "", POSTGRES_TROUBLE},
+		       {"7 7", "skip", POSTGRES_OK},
+		       {"7 7", "skip", POSTGRES_OK}};
+
+	set_batch(4, 1000, WEBHOOK_JSON);
+	lease_rows(4, "1", "{}");
+	answer(204);
+	for (int i = 0; i < 5; i++) {
+		wait_for(SQL_RECORD);
+		cr_assert_str_eq(played_postgres_texts(0), records[i].rows);
+		cr_assert_str_eq(played_postgres.values[6], records[i].locks);
+		say((struct postgres_answer){records[i].result, .is_locked = i == 2}, NULL);
+	}
+}
+
 Test(relay, batch_has_as_many_rows_as_its_limits_allow)
 {
 	set_batch(20, 12, WEBHOOK_JSON);
