@@ -105,10 +105,11 @@ void secrets_free(struct secrets *s)
 
 void secrets_add(struct secrets *s, const char *text, size_t len)
 {
+	len = strnlen(text, len);
 	if (len < TOKEN_SHORT)
 		return;
 	for (size_t i = 0; i < GIVEN_MOST; i++)
-		if (s->given[i] && strlen(s->given[i]) == len && memcmp(s->given[i], text, len) == 0)
+		if (s->given[i] && strncmp(s->given[i], text, len) == 0 && !s->given[i][len])
 			return;
 	free(s->given[s->next]);
 	s->given[s->next] = memory_strndup(text, len);

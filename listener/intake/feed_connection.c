@@ -164,6 +164,25 @@ static void say_first_words(struct feed_connection *conn)
 
 /* --- frames --- */
 
+/* Reports captured texts to on_secret, since they may be tokens. */
+static void tell_secrets(struct feed_connection *conn, const json_t *capture)
+{
+	const char *name;
+	json_t *part;
+
+	json_object_foreach((json_t *)(uintptr_t)capture, name, part)
+	{
+		struct slice value = session_var(conn->p->session, name);
+		struct arena a = {.room = NULL};
+
+		if (json_kind(value) != KIND_STRING)
+			continue;
+		value = json_text(value, &a);
+		feed_client_on_secret(conn->client, value.at, value.len);
+		arena_clear(&a);
+	}
+}
+
 static void end_rule(struct feed_connection *conn)
 {
 	if (!conn->rule && !conn->count.rejected)
@@ -171,6 +190,7 @@ static void end_rule(struct feed_connection *conn)
 	conn->is_good |= conn->count.events || (conn->rule && conn->rule->ready);
 	conn->count.nothing = conn->rule && !conn->count.events;
 	feed_client_on_count(conn->client, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
+	tell_secrets(conn, conn->rule ? conn->rule->capture : NULL);
 	conn->rule = NULL;
 	conn->count = (struct rule_count){0};
 }
@@ -280,25 +300,6 @@ static const struct session_handler handler = {
 	.on_release = on_release,
 };
 
-/* Reports captured texts to on_secret, since they may be tokens. */
-static void tell_secrets(struct feed_connection *conn, const json_t *capture)
-{
-	const char *name;
-	json_t *part;
-
-	json_object_foreach((json_t *)(uintptr_t)capture, name, part)
-	{
-		struct slice value = session_var(conn->p->session, name);
-		struct arena a = {.room = NULL};
-
-		if (json_kind(value) != KIND_STRING)
-			continue;
-		value = json_text(value, &a);
-		feed_client_on_secret(conn->client, value.at, value.len);
-		arena_clear(&a);
-	}
-}
-
 static void start_calls(struct feed_connection *conn);
 
 /* Runs the delayed effects of a message. The client may free conn in the last step. */
@@ -352,7 +353,6 @@ static const char *read_binary(struct feed_connection *conn, struct slice *messa
 static void on_message(void *arg, const char *bytes, size_t len, bool is_text)
 {
 	struct feed_connection *conn = arg;
-	const struct profile_rule *rule;
 	struct slice message = {bytes, len};
 	char *inflated = NULL;
 	const char *why;
@@ -372,14 +372,11 @@ static void on_message(void *arg, const char *bytes, size_t len, bool is_text)
 	} else {
 		session_read(conn->p->session, message.at, message.len, &handler, conn);
 	}
-	rule = conn->rule;
 	end_rule(conn);
 	tell_trouble(conn);
 	if (conn->p->callbacks->on_read)
 		conn->p->callbacks->on_read(conn->of);
 	free(inflated);
-	if (rule)
-		tell_secrets(conn, rule->capture);
 	after_message(conn);
 }
 

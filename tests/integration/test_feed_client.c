@@ -893,7 +893,7 @@ Test(feed_client, no_secret_is_told_anywhere)
 	      "\"fatal\"}, {\"when\": {\"/move\": 1}, \"action\": \"reconnect\", \"url\": \"${/url}\"}, "
 	      "{\"when\": {\"/ticket\": {\"exists\": true}}, \"capture\": {\"ticket\": \"/ticket\"}}, "
 	      "{\"when\": {\"/at\": {\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": "
-	      "\"/at\"}, " EVENT "], \"cursor\": {\"kind\": \"max\", \"scope\": \"source\"}",
+	      "\"/at\"}, " EVENT "], \"split\": \"array\", \"cursor\": {\"kind\": \"max\", \"scope\": \"source\"}",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"unknown\":\"" SECRET "\"}");
@@ -906,7 +906,7 @@ Test(feed_client, no_secret_is_told_anywhere)
 	feed_send_text(feed, "{\"move\":1,\"url\":\"ws://" SECRET "/\"}");
 	await(listener_has_logged(listener, "does not name"), SETTLED_MS);
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
-	feed_send_text(feed, "{\"ticket\":\"a\\/ticket\"}");
+	feed_send_text(feed, "[{\"ticket\":\"a\\/ticket\"},{\"id\":\"t\"}]");
 	feed_send(feed, FRAME_CLOSE, true, "\x0f\xa0wrong " SECRET " a/ticket", 17 + strlen(SECRET));
 	await(listener_has_logged(listener, "closed the connection with 4000: wrong "), SETTLED_MS);
 	cr_assert_not(listener_has_logged(listener, "a/ticket"));
