@@ -670,7 +670,7 @@ static void keep_locked(struct relay *r, const struct postgres_answer *answer)
 static void on_recorded(struct relay *r, const struct postgres_answer *answer)
 {
 	r->most = list_length(&r->recording) < r->most ? 0 : r->most * 2;
-	if (!r->most)
+	if (!r->most) /* a part of the outcomes says nothing about the locks of the others */
 		r->skipping = answer->rows > 0;
 	if (!answer->rows)
 		be_well(r, &r->recording_trouble);
