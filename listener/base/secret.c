@@ -38,9 +38,12 @@ static const char *skip_byte(const char *at, char byte)
 static size_t length_of(const char *at, const char *secret)
 {
 	const char *begin = at, *rest = secret, *next;
+	size_t n = 0;
 
-	if (strncmp(at, secret, strlen(secret)) == 0) /* a secret may look like a code itself */
-		return strlen(secret);
+	while (secret[n] && at[n] == secret[n])
+		n++;
+	if (!secret[n]) /* a secret may look like a code itself */
+		return n;
 	if (*at == '\\' && at[1] == *secret)
 		return 0;
 	for (; *at && *rest && (next = skip_byte(at, *rest)); at = next)
