@@ -44,7 +44,7 @@ static size_t length_of(const char *at, const char *secret)
 		n++;
 	if (!secret[n]) /* a secret may look like a code itself */
 		return n;
-	if (*at == '\\' && at[1] == *secret)
+	if (*at == '\\' && *secret != '\\' && at[1] == *secret)
 		return 0;
 	for (; *at && *rest && (next = skip_byte(at, *rest)); at = next)
 		rest++;

@@ -45,6 +45,7 @@ Test(secret, one_that_looks_like_a_code_is_masked)
 {
 	expect_masked("no ab%25cd\\u005ce", "ab%25cd\\u005ce", "no **************");
 	expect_masked("no \\\\\\\\", "\\\\\\\\", "no ****");
+	expect_masked("no \\\\a\\u002fbc", "\\a/bc", "no ***********");
 }
 
 Test(secret, what_is_as_short_as_a_word_is_not_looked_for)
