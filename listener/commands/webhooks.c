@@ -55,7 +55,7 @@ int webhooks_list(const struct invocation *in)
 
 static int fail_unknown(const char *name)
 {
-	return dispatch_fail("no running listener has a webhook %s, and it has no deliveries", name);
+	return dispatch_fail("no running listener has a webhook %s, and no delivery of it is pending or dead", name);
 }
 
 int webhooks_show(const struct invocation *in)
