@@ -101,6 +101,7 @@ struct event {
 	struct list order_link;        /* in events.ordered */
 	struct list spool_link;        /* in a list of spooling.c, or empty */
 	struct spool_segment *segment; /* segment of its record; NULL: not on disk */
+	struct spool_segment *doubted; /* segment of an older record, which may be lost, until the other is written */
 	uint64_t ordinal;              /* ordinal of its record */
 	struct order_key *order;       /* NULL: no --order-pointer key */
 	unsigned int copies;           /* messages that settle with it */

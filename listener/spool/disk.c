@@ -72,7 +72,7 @@ static int leave_segment(struct disk *d, int why)
 {
 	/* Cut off an incomplete record. */
 	if (why && (ftruncate(d->fd, d->size) || fdatasync(d->fd)))
-		log_warn("cannot truncate a spool segment", "reason=%s", strerror(errno));
+		log_warn("cannot truncate a spool segment", "reason=%s", strerror(why = errno));
 	close(d->fd);
 	d->fd = -1;
 	return d->why = why;

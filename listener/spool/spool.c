@@ -249,7 +249,7 @@ static void on_written(struct spool *s, const struct disk_job *j)
 	}
 	if (j->task == DISK_APPEND)
 		s->on.on_written(s->on.arg, j->last, !j->error);
-	if (j->error == ENOENT || j->error == EIO)
+	if (j->error == ENOENT || j->error == EIO || (j->error && j->task != DISK_APPEND && j->task != DISK_BEGIN))
 		s->on.on_doubt(s->on.arg);
 	if (j->flag) /* for spool_sync, not for the timer */
 		s->synced(s->synced_arg);

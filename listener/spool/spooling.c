@@ -93,7 +93,20 @@ void spooling_settle(struct spooling *s, struct event *ev)
 {
 	if (ev->segment)
 		spool_settle(s->spool, ev->segment);
-	ev->segment = NULL;
+	if (ev->doubted)
+		spool_settle(s->spool, ev->doubted);
+	ev->segment = ev->doubted = NULL;
+}
+
+/* The record that was in doubt is given up once there is another one. */
+static void settle_one(struct spooling *s, struct event *ev, bool is_written)
+{
+	struct spool_segment *over = is_written ? ev->doubted : ev->segment;
+
+	ev->segment = is_written ? ev->segment : ev->doubted;
+	ev->doubted = NULL;
+	if (over)
+		spool_settle(s->spool, over);
 }
 
 static void append(struct spooling *s, struct event *ev)
@@ -110,7 +123,7 @@ static void append(struct spooling *s, struct event *ev)
 		r.id = (struct slice){ev->id, ev->id_len};
 		r.type = (struct slice){ev->type, ev->type_len};
 	}
-	spooling_settle(s, ev); /* see on_doubt */
+	ev->doubted = ev->segment; /* see on_doubt */
 	ev->segment = spool_append(s->spool, &r);
 	ev->ordinal = r.ordinal;
 	list_remove(&ev->spool_link);
@@ -184,8 +197,7 @@ static void on_written(void *arg, uint64_t last, bool is_written)
 		list_remove(node);
 		list_append(is_written ? &s->written : &failed, node);
 		counters.spooled += is_written;
-		if (!is_written)
-			spooling_settle(s, ev);
+		settle_one(s, ev, is_written);
 		claim_at_last(s, ev);
 	}
 	put_back(s, &failed);

@@ -2,6 +2,8 @@
 #include "spool/spool.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -216,7 +218,8 @@ static uv_loop_t loop;
 static struct spool *spool;
 static char dir[64];
 static int64_t sync_ms;
-static off_t synced; /* bytes that a segment without its count had at its last sync */
+static off_t synced;   /* bytes that a segment without its count had at its last sync */
+static int sync_error; /* errno of the next sync */
 static struct {
 	uint64_t written, failed, lost;
 	char back[2000]; /* the ordinals that came back */
@@ -274,7 +277,9 @@ int fdatasync(int fd)
 
 	if (fstat(fd, &st) == 0 && pread(fd, &count, sizeof(count), 32) == sizeof(count) && !count)
 		synced = st.st_size;
-	return (int)syscall(SYS_fdatasync, fd);
+	errno = sync_error;
+	sync_error = 0;
+	return errno ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 
 static void make_dir(void)
@@ -668,6 +673,24 @@ Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
 	run_until((spooling_turn(s), !spooling_unsafe(s)));
 	cr_assert_eq(spool_view(spool).events, 2);
 	cr_assert_eq(count_files(".segment"), 1);
+	sync_error = ENOSPC; /* as of a volume that is larger than its disks */
+	spool_sync(spool, on_synced, NULL);
+	run_until(seen.is_synced);
+	cr_assert_eq(spooling_unsafe(s), 2);
+	clock_pass(5000);
+	uv_update_time(&loop);
+	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){60, RLIM_INFINITY});
+	signal(SIGXFSZ, SIG_IGN);
+	spooling_turn(s);
+	run_until(spool_is_out(spool));
+	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+	cr_assert_eq(spool_view(spool).events, 2, "what was written before stays until it is written again");
+	cr_assert_eq(spooling_unsafe(s), 2);
+	clock_pass(5000);
+	uv_update_time(&loop);
+	run_until((spooling_turn(s), !spooling_unsafe(s)));
+	cr_assert_eq(spool_view(spool).events, 2);
+	run_until(count_files(".segment") == 1);
 	events_clear(&events);
 	spool_close(spool, on_closed, NULL);
 	run_until(seen.is_closed);
