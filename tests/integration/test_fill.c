@@ -237,6 +237,40 @@ Test(fill, a_long_wait_that_a_source_asks_for_is_told)
 		  "%s", process_errors(listener_process(listener)));
 }
 
+/* As after an outage: a listener becomes the leader that has left a hole to another for long. */
+Test(fill, a_hole_that_was_left_to_the_leader_holds_up_no_younger_one)
+{
+	struct listener *other;
+
+	bench_open();
+	const char *config = suite_file(
+		"sources.json", suite_text("{\"sources\": [{\"name\": \"played\", " URL GAP FILL("") RULES "}]}",
+					   feed_port(feed), feed_port(feed)));
+	listener = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
+				  config);
+	other = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
+			       config);
+	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
+	answer("/missing/a/2/2", 404, "none");
+	send_number(1);
+	send_number(3);
+	await(is_counted("wsonce_fill_calls_total", 1) || listener_metric(other, "wsonce_fill_calls_total") == 1,
+	      SETTLED_MS);
+	if (!is_counted("wsonce_fill_calls_total", 1)) {
+		struct listener *leader = other;
+
+		other = listener;
+		listener = leader;
+	}
+	wait_pause_ms(5000); /* the other one has left it twice, and looks again 8 s later */
+	cr_assert_eq(listener_stop(listener), 0);
+	listener_free(listener);
+	listener = other;
+	answer("/missing/a/4/4", 200, "{\"list\":[{\"id\":\"e-4\",\"of\":\"a\",\"n\":4}]}");
+	send_number(5);
+	await(stored("true") == 4, 5000);
+}
+
 /* A feed whose numbers jump, and one that has too much to say. */
 Test(fill, holes_without_end_are_given_up_in_one_line)
 {
