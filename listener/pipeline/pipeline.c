@@ -875,6 +875,10 @@ static void on_turn(uv_prepare_t *turn)
 	check_drained(p);
 	done_channel_publish(claim_channel(p->claim));
 	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
+	/* What was started last comes first, and this must come before redis/talk.c sends what was written in a turn.
+	 */
+	uv_prepare_stop(turn);
+	uv_prepare_start(turn, on_turn);
 }
 
 static void on_foreign(void *arg, const char *sentence)

@@ -217,6 +217,24 @@ Test(claim, a_done_mark_makes_a_duplicate_without_a_row, .timeout = 60)
 	cr_assert(claims_begins(bench.redis, "id", "done@9700000000000"));
 }
 
+/* Though nothing else wakes the listener. */
+Test(claim, a_turn_that_has_come_is_used_at_once, .timeout = 60)
+{
+	start(1, "--order-pointer /event_type");
+	struct peer *p = producer(bench.listeners[0]);
+	int64_t began_ms = 0;
+
+	for (int n = 0; n < 200; n++) {
+		if (n == 100)
+			began_ms = wait_now_ms();
+		give(p, suite_text("e-%d", n % 100));
+		if (n % 100 == 99)
+			for (int i = 0; i < 100; i++)
+				ack_expect(p, suite_text("e-%d", i), n < 100 ? "persisted" : "duplicate");
+	}
+	cr_assert_lt(wait_now_ms() - began_ms, wait_stretch_ms(2000));
+}
+
 Test(claim, a_held_event_is_settled_by_the_mark_that_its_owner_leaves, .timeout = 60)
 {
 	start(1, "");
