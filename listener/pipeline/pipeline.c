@@ -875,8 +875,7 @@ static void on_turn(uv_prepare_t *turn)
 	check_drained(p);
 	done_channel_publish(claim_channel(p->claim));
 	uv_timer_start(&p->tick, on_tick, (uint64_t)tick_wait(p), 0);
-	/* What was started last comes first, and this must come before redis/talk.c sends what was written in a turn.
-	 */
+	/* libuv runs first what was started last: this must run before redis/talk.c sends what the turn wrote. */
 	uv_prepare_stop(turn);
 	uv_prepare_start(turn, on_turn);
 }
