@@ -21,6 +21,8 @@ void sim_run_as(int process);
 void sim_break_link(int process, enum sim_server server, enum sim_link state, int64_t lasts_us);
 void sim_slow_link(int process, enum sim_server server, int64_t by_us, int64_t lasts_us);
 void sim_heal_links(void);
+/* Returns until when bytes arrive that were retransmitted. */
+int64_t sim_late_until(int process);
 int sim_fd_flags(int fd);
 void sim_close_fds_of(int process);
 /* As if its machine had crashed. */

@@ -37,7 +37,8 @@ struct fd {
 
 struct link {
 	enum sim_link state;
-	int64_t until; /* when it is up again */
+	int64_t until;      /* when it is up again */
+	int64_t late_until; /* what was sent while it was silent arrives until then, even if it is healed */
 	int64_t slow_until;
 	int64_t slow_us;
 };
@@ -316,6 +317,16 @@ void sim_slow_link(int process, enum sim_server server, int64_t by_us, int64_t l
 	l->slow_until = sim.now + lasts_us;
 }
 
+int64_t sim_late_until(int process)
+{
+	int64_t until = 0;
+
+	for (int s = 0; s < SIM_SERVERS; s++)
+		if (sim.links[process][s].late_until > until)
+			until = sim.links[process][s].late_until;
+	return until;
+}
+
 void sim_heal_links(void)
 {
 	for (int p = 0; p < SIM_LISTENERS; p++)
@@ -399,7 +410,8 @@ static void arrive(void *arg)
 void sim_fd_later(int fd, bool to_server, void (*fn)(void *arg), void *arg)
 {
 	struct fd *f = fd_of(fd);
-	struct later *l;
+	struct link *l = link_of(f->process, f->server);
+	struct later *later;
 	int64_t at = sim.now + sim_travel(f->process, f->server);
 	enum sim_link state = sim_link(f->process, f->server);
 
@@ -407,12 +419,14 @@ void sim_fd_later(int fd, bool to_server, void (*fn)(void *arg), void *arg)
 	if (f->is_cut || (to_server && !f->is_open) || f->is_mute)
 		return;
 	if (state == SIM_LINK_SILENT) /* TCP retransmits it until it arrives */
-		at += link_of(f->process, f->server)->until - sim.now;
+		at += l->until - sim.now;
 	at = at > f->last[to_server] ? at : f->last[to_server] + 1;
 	f->last[to_server] = at;
-	l = sim_alloc(sizeof(*l));
-	*l = (struct later){fd, to_server, fn, arg};
-	sim_at(at - sim.now, arrive, l);
+	if (state == SIM_LINK_SILENT && l->late_until < at)
+		l->late_until = at;
+	later = sim_alloc(sizeof(*later));
+	*later = (struct later){fd, to_server, fn, arg};
+	sim_at(at - sim.now, arrive, later);
 }
 
 struct gone {

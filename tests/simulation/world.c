@@ -1098,6 +1098,8 @@ static void calm_down(void *arg)
 		process_freeze(i, 0);
 		if (world.disturbed_until[i] > sim_now())
 			world.disturbed_until[i] = sim_now();
+		if (world.disturbed_until[i] < sim_late_until(i))
+			world.disturbed_until[i] = sim_late_until(i);
 	}
 }
 
