@@ -84,7 +84,7 @@ struct dialler {
 	struct curl_loop *tunnels; /* NULL: no proxy */
 	struct list dials;
 	struct list due;
-	uv_prepare_t flush; /* active while data is due; batches the writes of one turn of the loop */
+	uv_idle_t flush; /* active while data is due; batches the writes of one turn of the loop */
 	char room[READ_BYTES];
 };
 
@@ -183,7 +183,7 @@ static int give_up(struct dial *d, const char *why)
 /* --- messages --- */
 
 static void on_deadline(uv_timer_t *timer);
-static void on_flush(uv_prepare_t *flush);
+static void on_flush(uv_idle_t *flush);
 static void on_room(uv_handle_t *handle, size_t size, uv_buf_t *buf);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
@@ -215,7 +215,7 @@ static void want_write(struct dial *d)
 {
 	list_remove(&d->due);
 	list_append(&d->all->due, &d->due);
-	uv_prepare_start(&d->all->flush, on_flush);
+	uv_idle_start(&d->all->flush, on_flush);
 }
 
 static void on_want_write(struct ws_link *link)
@@ -392,7 +392,7 @@ static void on_writable(struct dial *d)
 
 static void take_kept(struct dial *d);
 
-static void on_flush(uv_prepare_t *flush)
+static void on_flush(uv_idle_t *flush)
 {
 	struct dialler *all = flush->data;
 
@@ -406,7 +406,7 @@ static void on_flush(uv_prepare_t *flush)
 			on_writable(d);
 	}
 	if (list_is_empty(&all->due))
-		uv_prepare_stop(flush);
+		uv_idle_stop(flush);
 }
 
 /* --- receiving --- */
@@ -904,7 +904,7 @@ struct dialler *dialler_open(struct ws *ws, const struct config *config, bool ha
 	if (all->proxy.text)
 		all->tunnels = tunnels_open(ws_loop(ws));
 	list_init(&all->due);
-	uv_prepare_init(ws_loop(ws), &all->flush);
+	uv_idle_init(ws_loop(ws), &all->flush);
 	all->flush.data = all;
 	ws_on_close(ws, on_close, all);
 	return all;

@@ -1,8 +1,10 @@
-/* Which of a host's addresses a feed is dialled at. test_resolve.c stands in for the lookup of "dead.test". */
+/* Which of a host's addresses a feed is dialled at, and when it is read again. test_resolve.c stands in for the lookup
+ * of "dead.test". */
 #include "net/dial.h"
 
 #include "unit.h"
 #include <arpa/inet.h>
+#include <openssl/evp.h>
 #include <sys/socket.h>
 
 static int listen_at(const char *address, in_port_t port)
@@ -70,4 +72,61 @@ Test(dial, address_that_does_not_answer_holds_up_the_next_one_for_a_moment, .tim
 	}
 	cr_assert_str_eq(request, "GET");
 	dial_leave(d, 0);
+}
+
+static struct dial *held;
+static int heard;
+
+static void on_open(void *arg)
+{
+}
+
+static void on_message(void *arg, const char *message, size_t len, bool is_text)
+{
+	heard++;
+	dial_hold(held, heard == 1);
+}
+
+/* Reading resumes at the end of a turn. Nothing else may wake the loop for what came in one piece with the last
+ * message. */
+Test(dial, what_was_kept_is_read_in_the_next_turn, .timeout = 60)
+{
+	const struct config config = {.handshake_timeout_s = 3600, .message_bytes = 100};
+	const struct dial_owner owner = {.on_open = on_open, .on_message = on_message, .on_end = on_end};
+	const struct upgrade_offer offer = {0};
+	char text[2000] = "", joined[100], error[200];
+	unsigned char digest[20], accept[40];
+	int live = listen_at("127.0.0.2", 0), peer = -1;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	struct ws *ws = ws_open(&loop, &config, &(struct ws_budget){NULL, charge, is_never_full, is_never_full});
+	struct dialler *dialler = dialler_open(ws, &config, false, error, sizeof(error));
+	snprintf(text, sizeof(text), "ws://127.0.0.2:%d/", ntohs(port_of(live)));
+	held = dial_start(dialler, text, &offer, 0, &owner, NULL);
+	while (recv(peer, text, sizeof(text) - 1, 0) <= 0) {
+		uv_run(&loop, UV_RUN_ONCE);
+		if (peer < 0)
+			peer = accept4(live, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	}
+	snprintf(joined, sizeof(joined), "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
+		 strstr(text, "Sec-WebSocket-Key: ") + 19);
+	EVP_Digest(joined, strlen(joined), digest, NULL, EVP_sha1(), NULL);
+	EVP_EncodeBlock(accept, digest, sizeof(digest));
+	dprintf(peer,
+		"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n"
+		"\x81\x01"
+		"1"
+		"\x81\x01"
+		"2",
+		accept);
+	while (!heard)
+		uv_run(&loop, UV_RUN_ONCE);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	cr_assert_eq(heard, 1);
+	dial_hold(held, false);
+	cr_assert_eq(uv_backend_timeout(&loop), 0, "the loop waits for something else");
+	uv_run(&loop, UV_RUN_NOWAIT);
+	cr_assert_eq(heard, 2);
+	dial_leave(held, 0);
 }
