@@ -70,9 +70,11 @@ static int write_at(int fd, const char *bytes, size_t len, off_t at)
 /* Closes the current segment. why is an errno, or 0 if nothing failed. Returns why. */
 static int leave_segment(struct disk *d, int why)
 {
-	/* Cut off an incomplete record. */
-	if (why && (ftruncate(d->fd, d->size) || fdatasync(d->fd)))
-		log_warn("cannot truncate a spool segment", "reason=%s", strerror(why = errno));
+	/* Cut off an incomplete record. EIO: what was not synced is in doubt. */
+	if (why && (ftruncate(d->fd, d->size) || fdatasync(d->fd))) {
+		log_warn("cannot truncate a spool segment", "reason=%s", strerror(errno));
+		why = EIO;
+	}
 	close(d->fd);
 	d->fd = -1;
 	return d->why = why;

@@ -691,6 +691,14 @@ Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
 	run_until((spooling_turn(s), !spooling_unsafe(s)));
 	cr_assert_eq(spool_view(spool).events, 2);
 	run_until(count_files(".segment") == 1);
+	sync_error = EROFS; /* after an append that failed */
+	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){60, RLIM_INFINITY});
+	view.id = slice("c");
+	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	spooling_turn(s);
+	run_until(spool_is_out(spool));
+	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+	cr_assert_eq(spooling_unsafe(s), 3);
 	events_clear(&events);
 	spool_close(spool, on_closed, NULL);
 	run_until(seen.is_closed);
