@@ -141,7 +141,11 @@ bool feeder_pause(struct feeder *f, int64_t ms)
 
 static void on_pressure(void *arg, enum pressure pressure)
 {
-	((struct feeder *)arg)->is_held = pressure != PRESSURE_NONE;
+	struct feeder *f = arg;
+
+	f->is_held = pressure != PRESSURE_NONE;
+	if (!f->is_held)
+		uv_stop(&f->loop); /* feed at once: perhaps nothing else ends this turn of the loop */
 }
 
 static void on_posted(void *arg)

@@ -218,6 +218,17 @@ Test(replay, interrupted_it_ends_with_status_1_and_can_be_gone_on_with, .init = 
 	must_be_whole(3000);
 }
 
+/* Without Redis nothing wakes it when there is room again. */
+Test(replay, with_little_memory_it_goes_on_at_once, .init = bench_open)
+{
+	char *path = fleet_file("events", 2000);
+	int64_t begin = wait_now_ms();
+
+	run_expect(db, 0, NULL, "replay %s --redis none --max-inflight-bytes 8KiB", path);
+	cr_assert_lt(wait_now_ms() - begin, 6000);
+	must_be_whole(2000);
+}
+
 /* Another instance holds the first event for a while. */
 Test(replay, lines_behind_one_that_is_held_are_stored_and_the_checkpoint_stays_before_it, .init = bench_open)
 {
