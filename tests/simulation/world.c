@@ -27,6 +27,7 @@
 struct life {
 	int process, number;
 	struct pipeline *pipeline; /* freed with the process */
+	struct spool *spool;       /* the same; NULL: none */
 	struct relay *relay;       /* the same; NULL without webhooks */
 	struct profiles *profiles; /* the same; NULL if the feed is plain */
 	bool is_draining, is_over;
@@ -467,14 +468,25 @@ static void end_life(struct life *l, bool is_in_order, int64_t back_after)
 	sim_at(back_after, restart, at);
 }
 
+static void on_closed(void *arg)
+{
+	struct life *l = arg;
+
+	end_life(l, l->left == 0, sim_between(1000, 2 * SECOND));
+	process_exit();
+}
+
+/* Of what pipeline_close() does, only closing the spool matters to others: it syncs. */
 static void on_part_drained(void *arg)
 {
 	struct life *l = arg;
 
 	if (--l->parts)
 		return;
-	end_life(l, l->left == 0, sim_between(1000, 2 * SECOND));
-	process_exit();
+	if (l->spool && !l->left)
+		spool_close(l->spool, on_closed, l);
+	else
+		on_closed(l);
 }
 
 static void on_drained(void *arg, size_t left)
@@ -513,10 +525,10 @@ static void run_listener(uv_loop_t *loop)
 {
 	struct life *l = world.lives[sim_self()];
 	const struct pipeline_callbacks on = {on_pressure, on_drained, on_posted, on_unusable, l};
-	struct spool *spool = world.plan->settings.has_spool ? open_spool(loop, l) : NULL;
 
+	l->spool = world.plan->settings.has_spool ? open_spool(loop, l) : NULL;
 	l->pipeline = pipeline_open(loop, &configs[l->process], &on);
-	pipeline_use_spool(l->pipeline, spool);
+	pipeline_use_spool(l->pipeline, l->spool);
 	if (feeds_profile())
 		l->profiles = profiles_open(
 			&(struct profiled_parts){.loop = loop, .config = &configs[l->process], .pipeline = l->pipeline},
