@@ -579,6 +579,35 @@ Test(spooled, what_was_appended_before_a_sync_is_on_disk)
 	close_spool();
 }
 
+static struct events events;
+
+/* Opens a spool, and returns what writes events to it. */
+static struct spooling *open_spooling(const struct spooling_callbacks *on)
+{
+	static const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
+	struct spooling *s;
+
+	open_spool(1 << 30);
+	events_init(&events);
+	s = spooling_new(&loop, &config, &events, on);
+	spooling_use(s, spool);
+	return s;
+}
+
+static struct event *take(struct spooling *s, const char *id)
+{
+	struct envelope_view view = {.id = slice(id), .type = slice("")};
+	struct event *ev = event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0);
+
+	spooling_take(s, ev, false);
+	return ev;
+}
+
+static void limit_files(rlim_t bytes)
+{
+	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){bytes, RLIM_INFINITY});
+}
+
 static void on_begin(void *arg, struct event *ev, bool is_ours)
 {
 }
@@ -587,16 +616,10 @@ static void on_begin(void *arg, struct event *ev, bool is_ours)
 Test(spooled, an_event_is_unsafe_until_it_is_written)
 {
 	const struct spooling_callbacks on = {.begin = on_begin};
-	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
-	struct envelope_view view = {.id = slice("a"), .type = slice("")};
-	struct events events;
 	struct spooling *s;
 
-	open_spool(1 << 30);
-	events_init(&events);
-	s = spooling_new(&loop, &config, &events, &on);
-	spooling_use(s, spool);
-	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	s = open_spooling(&on);
+	take(s, "a");
 	cr_assert_eq(spooling_unsafe(s), 1);
 	spooling_turn(s);
 	cr_assert_eq(spooling_unsafe(s), 1);
@@ -616,18 +639,12 @@ Test(spooled, a_disk_that_hangs_is_done_without)
 {
 	int begun = 0;
 	const struct spooling_callbacks on = {.begin = on_begin_counted, .arg = &begun};
-	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
-	struct envelope_view view = {.id = slice("a"), .type = slice("")};
-	struct events events;
 	struct spooling *s;
 
 	capture_begin();
 	clock_stop();
-	open_spool(1 << 30);
-	events_init(&events);
-	s = spooling_new(&loop, &config, &events, &on);
-	spooling_use(s, spool);
-	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	s = open_spooling(&on);
+	take(s, "a");
 	spooling_turn(s);
 	cr_assert(!begun && !spool_is_out(spool));
 	clock_pass(5000);
@@ -645,26 +662,19 @@ Test(spooled, a_disk_that_hangs_is_done_without)
 	spooling_free(s);
 }
 
-/* It may not be on disk any more. */
+/* A disk that fails may have lost what was written before. */
 Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
 {
 	const struct spooling_callbacks on = {.begin = on_begin};
-	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
-	struct envelope_view view = {.id = slice("a"), .type = slice("")};
-	struct events events;
 	struct spooling *s;
 
 	clock_stop();
-	open_spool(1 << 30);
-	events_init(&events);
-	s = spooling_new(&loop, &config, &events, &on);
-	spooling_use(s, spool);
-	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	s = open_spooling(&on);
+	take(s, "a");
 	spooling_turn(s);
 	run_until(!spooling_unsafe(s));
 	cr_assert_eq(run_in_dir("rm *.segment"), 0);
-	view.id = slice("b");
-	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	take(s, "b");
 	spooling_turn(s);
 	run_until(spool_is_out(spool));
 	cr_assert_eq(spooling_unsafe(s), 2);
@@ -679,11 +689,11 @@ Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
 	cr_assert_eq(spooling_unsafe(s), 2);
 	clock_pass(5000);
 	uv_update_time(&loop);
-	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){60, RLIM_INFINITY});
+	limit_files(60);
 	signal(SIGXFSZ, SIG_IGN);
 	spooling_turn(s);
 	run_until(spool_is_out(spool));
-	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+	limit_files(RLIM_INFINITY);
 	cr_assert_eq(spool_view(spool).events, 2, "what was written before stays until it is written again");
 	cr_assert_eq(spooling_unsafe(s), 2);
 	clock_pass(5000);
@@ -692,12 +702,11 @@ Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
 	cr_assert_eq(spool_view(spool).events, 2);
 	run_until(count_files(".segment") == 1);
 	sync_error = EROFS; /* after an append that failed */
-	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){60, RLIM_INFINITY});
-	view.id = slice("c");
-	spooling_take(s, event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0), false);
+	limit_files(60);
+	take(s, "c");
 	spooling_turn(s);
 	run_until(spool_is_out(spool));
-	setrlimit(RLIMIT_FSIZE, &(const struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+	limit_files(RLIM_INFINITY);
 	cr_assert_eq(spooling_unsafe(s), 3);
 	events_clear(&events);
 	spool_close(spool, on_closed, NULL);
@@ -709,20 +718,13 @@ Test(spooled, after_a_failure_what_is_in_memory_is_written_again)
 Test(spooled, of_two_records_the_one_on_disk_stays)
 {
 	const struct spooling_callbacks on = {.begin = on_begin};
-	const struct config config = {.inflight_bytes = 1 << 20, .batch_max = 10};
-	struct envelope_view view = {.id = slice("e-1"), .type = slice("")};
 	struct record r = example(0);
-	struct events events;
 	struct spooling *s;
 	struct event *ev;
 
-	open_spool(1 << 30);
-	events_init(&events);
-	s = spooling_new(&loop, &config, &events, &on);
-	spooling_use(s, spool);
+	s = open_spooling(&on);
 	struct spool_segment *older = spool_append(spool, &r);
-	ev = event_new(&events, EV_CLAIMING, "{}", 2, &view, NULL, 0);
-	spooling_take(s, ev, false);
+	ev = take(s, "e-1");
 	spooling_turn(s);
 	spooling_join(s, ev, older, r.ordinal);
 	cr_assert_eq(spooling_unsafe(s), 0);
