@@ -118,7 +118,8 @@ struct session_handler {
 /* Reads one WebSocket message, which may be any bytes. Returns its number of events, after all calls of handler. */
 size_t session_read(struct session *s, const char *message, size_t len, const struct session_handler *handler,
 		    void *ctx);
-/* Reads a message that is a part of a text. What is repeated is taken from the text's room. */
+/* Reads one of the messages of a text. Subtracts what its events and answers repeat from *room, which is at first the
+ * SESSION_ROOM() of the whole text. */
 size_t session_read_part(struct session *s, const char *message, size_t len, size_t *room,
 			 const struct session_handler *handler, void *ctx);
 
