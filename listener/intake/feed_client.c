@@ -155,15 +155,13 @@ static void set_state(struct feed_client *c, enum state state)
 {
 	enum log_level level = state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
 	enum state old = c->state;
-	size_t more = 0;
 
 	if (old == state)
 		return;
 	c->state = state;
 	note_line(c);
-	log_write(feed_client_limit_lines(level, now_ms(c), &more), "source connection",
-		  "source=%s from=%s to=%s url=%s more_lines=%zu", name_of(c), state_names[old], state_names[state],
-		  c->redacted_url, more);
+	feed_client_log(level, now_ms(c), "source connection", "source=%s from=%s to=%s url=%s", name_of(c),
+			state_names[old], state_names[state], c->redacted_url);
 }
 
 /* --- a cursor that is withheld --- */
@@ -237,7 +235,6 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || (is_long && !c->has_asked);
 	int64_t wait = draw_wait(c) + asked_ms;
 	enum log_level level;
-	size_t more = 0;
 
 	if (c->mute_ends >= MUTE_ENDS)
 		withhold_cursor(c);
@@ -247,10 +244,10 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	c->failures++;
 	c->ends += was_open;
 	level = is_warning ? LOG_WARN : was_open && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
-	log_write(feed_client_limit_lines(level, now_ms(c), &more),
-		  was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
-		  "source=%s url=%s reason=%s retry_ms=%lld failures=%zu more_lines=%zu", name_of(c), c->redacted_url,
-		  c->error, (long long)wait, c->failures, more);
+	feed_client_log(level, now_ms(c),
+			was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
+			"source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
+			(long long)wait, c->failures);
 	c->has_asked |= is_long;
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
 	c->closed_ms = now_ms(c);
@@ -354,8 +351,6 @@ static bool must_wait(const struct feed_client *c)
 /* Makes the successor the current connection. The old one stays until its acks are sent. */
 static void promote(struct feed_client *c)
 {
-	size_t more = 0;
-
 	if (c->now) {
 		drop(&c->old, code_of(c));
 		c->old = c->now;
@@ -367,8 +362,8 @@ static void promote(struct feed_client *c)
 	c->retry_ms = c->said_ms = 0;
 	c->is_ready = c->is_next_ready;
 	c->is_stale = false;
-	log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more), "source connection has a successor",
-		  "source=%s url=%s more_lines=%zu", name_of(c), c->redacted_url, more);
+	feed_client_log(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
+			c->redacted_url);
 }
 
 void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
@@ -385,13 +380,10 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
 /* The successor failed: keep the current connection until the feed closes it. */
 static void on_successor_end(struct feed_client *c, const char *reason, int64_t asked_ms)
 {
-	size_t more = 0;
-
 	keep_error(c, reason);
 	c->retry_ms = now_ms(c) + draw_wait(c) + asked_ms;
-	log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more),
-		  "cannot connect the successor of a source connection, will retry",
-		  "source=%s reason=%s more_lines=%zu", name_of(c), c->error, more);
+	feed_client_log(LOG_INFO, now_ms(c), "cannot connect the successor of a source connection, will retry",
+			"source=%s reason=%s", name_of(c), c->error);
 }
 
 void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end)
@@ -563,28 +555,24 @@ void feed_client_on_secret(struct feed_client *c, const char *text, size_t len)
 void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 {
 	AUTO_FREE char *text = memory_strdup(trouble);
-	size_t more = 0;
 
 	if (c->trouble_ms && now_ms(c) - c->trouble_ms < TELL_MS)
 		return;
 	c->trouble_ms = now_ms(c);
 	secrets_mask(c->secrets, text);
-	log_write(feed_client_limit_lines(LOG_WARN, now_ms(c), &more), "ignoring invalid data from a source",
-		  "source=%s reason=%s more_lines=%zu", name_of(c), text, more);
+	feed_client_log(LOG_WARN, now_ms(c), "ignoring invalid data from a source", "source=%s reason=%s", name_of(c),
+			text);
 }
 
 /* Logs at most once a minute, as a warning if no event came in that time. */
 static void tell_unmatched(struct feed_client *c)
 {
-	size_t more = 0;
-
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
 	secrets_mask(c->secrets, c->example);
-	log_write(feed_client_limit_lines(c->events ? LOG_INFO : LOG_WARN, now_ms(c), &more),
-		  "frames of a source match no rule of its profile",
-		  "source=%s frames=%llu events=%llu example=%s more_lines=%zu", name_of(c),
-		  (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example, more);
+	feed_client_log(c->events ? LOG_INFO : LOG_WARN, now_ms(c), "frames of a source match no rule of its profile",
+			"source=%s frames=%llu events=%llu example=%s", name_of(c), (unsigned long long)c->unmatched,
+			(unsigned long long)c->events, c->example);
 	c->told_ms = now_ms(c);
 	c->unmatched = c->events = 0;
 }
@@ -594,19 +582,17 @@ static void tell_unconfirmed(struct feed_client *c)
 {
 	bool is_good = feed_connection_is_good(c->now);
 	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
-	size_t more = 0;
 
 	if (is_good && c->is_unconfirmed)
-		log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more), "source has confirmed the subscription",
-			  "source=%s more_lines=%zu", name_of(c), more);
+		feed_client_log(LOG_INFO, now_ms(c), "source has confirmed the subscription", "source=%s", name_of(c));
 	c->is_unconfirmed &= !is_good;
 	if (is_good || c->is_unconfirmed || !c->has_ready || feed_connection_is_behind(c->now) ||
 	    now_ms(c) - feed_connection_opened_ms(c->now) < limit_ms)
 		return;
 	c->is_unconfirmed = true;
 	secrets_mask(c->secrets, c->words);
-	log_write(feed_client_limit_lines(LOG_WARN, now_ms(c), &more), "source does not confirm the subscription",
-		  "source=%s url=%s last=%s more_lines=%zu", name_of(c), c->redacted_url, c->words, more);
+	feed_client_log(LOG_WARN, now_ms(c), "source does not confirm the subscription", "source=%s url=%s last=%s",
+			name_of(c), c->redacted_url, c->words);
 }
 
 /* --- connecting --- */
@@ -700,13 +686,11 @@ static void look_at_age(struct feed_client *c)
 /* Logs the end of a series of failures that were not logged one by one. */
 static void tell_recovery(struct feed_client *c)
 {
-	size_t more = 0;
-
 	if (c->ends <= TOLD_ENDS || c->state != STATE_OPEN ||
 	    now_ms(c) - feed_connection_since_ms(c->now) < BACKOFF_GOOD_MS)
 		return;
-	log_write(feed_client_limit_lines(LOG_INFO, now_ms(c), &more), "source connection is stable again",
-		  "source=%s url=%s failures=%zu more_lines=%zu", name_of(c), c->redacted_url, c->failures, more);
+	feed_client_log(LOG_INFO, now_ms(c), "source connection is stable again", "source=%s url=%s failures=%zu",
+			name_of(c), c->redacted_url, c->failures);
 	c->ends = 0;
 }
 

@@ -55,15 +55,13 @@ static struct reading on_ask(void *arg, size_t i)
 static void on_turn(void *arg, size_t i, bool is_ours)
 {
 	struct sources *all = arg;
-	size_t more = 0;
 
 	if (all->items[i]->fleet == FLEET_EXCLUSIVE)
 		return;
 	if (!all->items[i]->shard.is_idle)
-		log_write(feed_client_limit_lines(LOG_INFO, (int64_t)uv_now(ws_loop(all->ws)), &more),
-			  is_ours ? "reading a source" : "leaving a source to another listener",
-			  "source=%s url=%s more_lines=%zu", all->names[i],
-			  profiled_view(profiles_at(all->profiles, i)).url, more);
+		feed_client_log(LOG_INFO, (int64_t)uv_now(ws_loop(all->ws)),
+				is_ours ? "reading a source" : "leaving a source to another listener",
+				"source=%s url=%s", all->names[i], profiled_view(profiles_at(all->profiles, i)).url);
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
 }
 
@@ -73,22 +71,19 @@ static void on_silent(void *arg, size_t i, const struct silence *s)
 	const char *name = all->names[i];
 	int64_t now = (int64_t)uv_now(ws_loop(all->ws));
 	char since[TIMESTAMP_SIZE], reason[120];
-	size_t more = 0;
 
 	line_minutes_silence(&line_minutes, profile_row_source(all->items[i]),
 			     profiled_view(profiles_at(all->profiles, i)).number,
 			     s ? clock_shown_ms(s->since_ms, now) : 0, clock_ms(CLOCK_REALTIME), now);
 	if (!s) {
-		log_write(feed_client_limit_lines(LOG_INFO, now, &more), "source brings messages again",
-			  "source=%s more_lines=%zu", name, more);
+		feed_client_log(LOG_INFO, now, "source brings messages again", "source=%s", name);
 		return;
 	}
 	timestamp_print(clock_shown_ms(s->since_ms, now) * 1000, since);
 	if (s->is_told)
-		log_write(feed_client_limit_lines(LOG_WARN, now, &more),
-			  "source is silent here while others hear it, dialling again",
-			  "source=%s url=%s since=%s heard=%llu redials=%u more_lines=%zu", name,
-			  sources_view(all, i).url, since, (unsigned long long)s->heard, s->redials, more);
+		feed_client_log(LOG_WARN, now, "source is silent here while others hear it, dialling again",
+				"source=%s url=%s since=%s heard=%llu redials=%u", name, sources_view(all, i).url,
+				since, (unsigned long long)s->heard, s->redials);
 	if (!s->is_redialled)
 		return;
 	counters.source_silences++;
