@@ -143,15 +143,13 @@ static void count_copy(struct event *ev, int64_t came_ms)
 	ev->is_counted = true;
 }
 
-/* Another listener, which received ev at came_ms (0: unknown), has committed it. ev is in EV_HELD, but not in a queue
- * of hold.c. */
-static void settle_told(struct claiming *c, struct event *ev, int64_t came_ms)
+/* Another listener, which received ev at came_ms (0: unknown), has committed it. */
+static void count_told(struct event *ev, int64_t came_ms)
 {
 	counters.done_told++;
 	if (came_ms)
 		ev->won_ms = came_ms;
 	count_copy(ev, came_ms);
-	on_mark(c, ev, OUTCOME_DUPLICATE);
 }
 
 static void note_told(struct claiming *c, const struct event *ev)
@@ -168,6 +166,7 @@ static size_t on_done(void *arg, struct done *events, size_t n)
 	size_t left = 0;
 
 	for (size_t i = 0; i < n; i++) {
+		bool is_sure = may_settle(c);
 		struct event *ev;
 
 		if (i + FETCH_CHAIN < n)
@@ -183,18 +182,19 @@ static size_t on_done(void *arg, struct done *events, size_t n)
 		}
 		if (ev->wait == WAIT_LEADER)
 			note_told(c, ev);
-		if (ev->wait == WAIT_TURN && !may_settle(c)) { /* it may not be stored after all */
+		if (ev->wait == WAIT_TURN && !is_sure) { /* it may not be stored after all */
 			events[left++] = events[i];
 			continue;
 		}
 		hold_remove(ev);
-		if (!may_settle(c)) {
+		if (!is_sure) {
 			events[left++] = events[i];
 			event_set_wait(c->events, ev, WAIT_EPOCH);
 			hold_add(&c->hold, ev, now_ms(c), 0);
 			continue;
 		}
-		settle_told(c, ev, events[i].came_ms);
+		count_told(ev, events[i].came_ms);
+		c->on.settle(c->on.arg, ev, OUTCOME_DUPLICATE);
 	}
 	return left;
 }
@@ -428,7 +428,8 @@ static void on_due(struct claiming *c, struct event *ev)
 		counters.hold_timeouts++;
 		event_send(c->events, ev);
 	} else if ((done = done_channel_find(claim_channel(c->claim), &ev->id_hash))) {
-		settle_told(c, ev, done->came_ms);
+		count_told(ev, done->came_ms);
+		on_mark(c, ev, OUTCOME_DUPLICATE);
 	} else {
 		claim_again(c, ev);
 	}
