@@ -813,9 +813,9 @@ bool checker_was_kept(int message)
 	return (m->event >= 0 && checker.facts[m->event].commits) || find_letter(m->digest);
 }
 
-bool checker_had(int message)
+bool checker_trusts_old_marks(int64_t at)
 {
-	return checker_has(message) || (checker.forgotten_at >= 0 && sim_now() <= checker.forgotten_at + PAST_US);
+	return checker.forgotten_at >= 0 && at <= checker.forgotten_at + PAST_US;
 }
 
 bool checker_forgets(void)
@@ -827,9 +827,8 @@ bool checker_forgets(void)
 static void check_kept(const struct received *r)
 {
 	const struct message *m = &checker.plan->messages[r->message];
-	bool is_past = checker.forgotten_at >= 0 && r->at <= checker.forgotten_at + PAST_US;
 
-	if (checker_has(r->message) || is_past)
+	if (checker_has(r->message) || checker_trusts_old_marks(r->at))
 		return;
 	process_fail("message %d%s%s, which listener %d received at %.6f, has neither row nor letter", r->message,
 		     m->event < 0 ? "" : " of ", m->event < 0 ? "" : id_of(m->event), r->process, (double)r->at / 1e6);

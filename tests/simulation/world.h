@@ -134,8 +134,8 @@ void checker_requested(int process, const char *target, const char *id, const ch
 void checker_taken(const char *target, const char *id, int status);
 /* Does the message's event have a row or a letter now? */
 bool checker_has(int message);
-/* The same, or was it forgotten so recently that no listener can know yet? */
-bool checker_had(int message);
+/* Could a listener believe, for a message that came at this time (sim_now()), a mark of a commit that is forgotten? */
+bool checker_trusts_old_marks(int64_t at);
 /* Has Postgres lost commits so recently that a listener cannot know, because nothing has answered it since? */
 bool checker_forgets(void);
 /* Bits: the event had a row; it had a dead letter. */
