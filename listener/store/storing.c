@@ -295,10 +295,10 @@ static int64_t oldest_time(const struct config *c)
 	return c->max_age_s ? clock_us(CLOCK_REALTIME_COARSE) - c->max_age_s * 1000000 : INT64_MIN;
 }
 
-/* An event that the second connection tried to store may be stored, so it is not stale. */
+/* A dead letter must not stand beside a row that the second connection may still commit. */
 static bool is_stale(const struct event *ev, int64_t oldest_us)
 {
-	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->is_handed;
+	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->may_have_row;
 }
 
 /* Also stops after a batch of stale events: after an outage there may be many. */
@@ -565,11 +565,16 @@ static void note_result(struct storing *s, const struct event *ev, enum store_re
 
 /* The first connection judges what the second one could not store, because it knows whether others are stored. It also
  * decides about rows stored in a server that the first one has left, or has not found yet. */
-static bool is_for_first(const struct writer *w, enum store_result result)
+static bool hand_to_first(const struct writer *w, struct event *ev, enum store_result result)
 {
 	bool is_stored = result == STORE_INSERTED || result == STORE_PRESENT;
 
-	return w == &w->storing->second && (!is_stored || w->epoch != w->storing->epoch);
+	if (w != &w->storing->second || (is_stored && w->epoch == w->storing->epoch))
+		return false;
+	ev->is_handed = true;
+	ev->may_have_row |= is_stored || result == STORE_UNKNOWN;
+	event_send(w->storing->events, ev);
+	return true;
 }
 
 static void on_stored(void *arg, struct event *ev, enum store_result result, const char *why)
@@ -577,12 +582,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	struct writer *w = arg;
 	struct storing *s = w->storing;
 
-	if (is_for_first(w, result)) {
-		ev->is_handed = true;
-		event_send(s->events, ev);
-		return;
-	}
-	if (result == STORE_UNKNOWN)
+	if (hand_to_first(w, ev, result) || result == STORE_UNKNOWN)
 		return;
 	note_result(s, ev, result);
 	s->on.on_stored(s->on.arg, ev, result, why);

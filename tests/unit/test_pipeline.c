@@ -885,16 +885,20 @@ Test(pipeline, slow_store_is_logged_once_a_minute_though_it_is_fast_between_burs
 
 #define ROWS_BESIDE 96
 
-/* Three batches of two rows are stored, and the fourth is sent: b6 and b7; others wait. */
+/* Three batches of two rows are stored, and the fourth is sent: b6 and b7; others wait. b8 and b9 are 50 s old. */
 static void be_behind(int connections)
 {
+	char time_text[40];
+
 	close_pipeline();
 	config.batch_max = 2;
 	config.postgres_connections = connections;
 	reopen_pipeline();
 	fake_set_epoch(7);
-	for (int i = 0; i < ROWS_BESIDE; i++)
-		receive(id_of("b", i));
+	for (int i = 0; i < ROWS_BESIDE; i++) {
+		snprintf(time_text, sizeof(time_text), ",\"time\":%ld", (long)time(NULL) - (i / 2 == 4 ? 50 : 0));
+		receive_message(id_of("b", i), time_text, NULL);
+	}
 	for (int i = 0; i < ROWS_BESIDE; i++)
 		fake_answer_take(id_of("b", i), CLAIM_MINE);
 	turn();
@@ -951,6 +955,22 @@ Test(pipeline, what_a_lost_second_connection_had_the_first_one_stores)
 	tell("turn; forget");
 	fake_set_second_epoch(0);
 	tell("journal; in storing 2; in batched 88");
+}
+
+/* The answer about b8 shows that it has no row; the connection is lost before that of b9. */
+Test(pipeline, what_the_second_connection_surely_did_not_store_may_be_too_old)
+{
+	tell("config max_age 60");
+	be_behind(2);
+	fake_set_second_epoch(7);
+	tell("turn; journal beside(b8,b9); wrong 20");
+	fake_answer_beside("b8", STORE_BLOCKED);
+	fake_set_second_epoch(0);
+	for (int i = 6; i < ROWS_BESIDE; i += i == 7 ? 3 : 1) {
+		fake_answer_insert(id_of("b", i), STORE_INSERTED);
+		turn();
+	}
+	tell("forget; dead_letter b8; journal dead(b8) insert(b9)");
 }
 
 Test(pipeline, the_second_connection_is_no_help_where_the_first_one_is_stalled)
