@@ -16,27 +16,21 @@
 #define TOKEN_SHORT  8  /* bytes; a shorter value from a server is a number or a word, not a token */
 
 struct secrets {
+	/* The newest first; NULL: free. */
 	char *texts[SECRETS_MOST];
-	size_t count;
-	char *given[GIVEN_MOST]; /* from servers; NULL: free */
-	size_t next;             /* the entry to replace next */
+	char *given[GIVEN_MOST]; /* from servers */
 };
 
-static bool is_known(const struct secrets *s, const char *text)
+/* Makes text, which it takes, the newest of texts. It takes the place of the same text, or of the oldest of most. */
+static void keep(char **texts, size_t most, char *text)
 {
-	for (size_t i = 0; i < s->count; i++)
-		if (strcmp(s->texts[i], text) == 0)
-			return true;
-	return false;
-}
+	size_t i = 0;
 
-/* Takes ownership of text. */
-static void keep(struct secrets *s, char *text)
-{
-	if (text && s->count < SECRETS_MOST && !is_known(s, text))
-		s->texts[s->count++] = text;
-	else
-		free(text);
+	while (i < most - 1 && texts[i] && strcmp(texts[i], text) != 0)
+		i++;
+	free(texts[i]);
+	memmove(texts + 1, texts, i * sizeof(*texts));
+	*texts = text;
 }
 
 static bool is_from_outside(const char *name)
@@ -77,9 +71,10 @@ static void read_one(void *arg, const char *name, size_t len)
 	AUTO_FREE char *of = memory_strndup(name, len);
 	char *text = secret_of(of);
 
-	if (text)
-		(void)url_decode(text); /* a server decodes what was in a URL */
-	keep(s, text);
+	if (!text)
+		return;
+	(void)url_decode(text); /* a server decodes what was in a URL */
+	keep(s->texts, SECRETS_MOST, text);
 }
 
 struct secrets *secrets_new(void)
@@ -96,7 +91,7 @@ void secrets_free(struct secrets *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < SECRETS_MOST; i++)
 		free(s->texts[i]);
 	for (size_t i = 0; i < GIVEN_MOST; i++)
 		free(s->given[i]);
@@ -106,19 +101,13 @@ void secrets_free(struct secrets *s)
 void secrets_add(struct secrets *s, const char *text, size_t len)
 {
 	len = strnlen(text, len);
-	if (len < TOKEN_SHORT)
-		return;
-	for (size_t i = 0; i < GIVEN_MOST; i++)
-		if (s->given[i] && strncmp(s->given[i], text, len) == 0 && !s->given[i][len])
-			return;
-	free(s->given[s->next]);
-	s->given[s->next] = memory_strndup(text, len);
-	s->next = (s->next + 1) % GIVEN_MOST;
+	if (len >= TOKEN_SHORT)
+		keep(s->given, GIVEN_MOST, memory_strndup(text, len));
 }
 
 void secrets_mask(const struct secrets *s, char *text)
 {
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < SECRETS_MOST; i++)
 		secret_mask(text, s->texts[i]);
 	for (size_t i = 0; i < GIVEN_MOST; i++)
 		secret_mask(text, s->given[i]);

@@ -13,7 +13,7 @@ void secrets_free(struct secrets *s);
 typedef void secrets_fn(void *arg, const char *name, size_t len);
 void secrets_each(const json_t *value, secrets_fn *fn, void *arg);
 
-/* Adds the current values of all secrets in a profile. */
+/* Adds the current values of all secrets in a profile. The newest 256 are kept. */
 void secrets_read(struct secrets *s, const json_t *profile);
 
 /* Adds a secret from a server, such as a token. The newest 64 of these are kept. */

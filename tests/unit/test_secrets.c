@@ -76,6 +76,23 @@ static bool is_hidden(const struct secrets *s, int i)
 	return strcmp(text, before) != 0;
 }
 
+/* A token that is read from a file may have had hundreds of values. */
+Test(secrets, newest_value_of_one_that_changes_is_hidden)
+{
+	json_t *root = json_loads("{\"h\": \"${env:SECRET_OF_TEST}\"}", 0, NULL);
+	struct secrets *s = secrets_new();
+	char text[40];
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "ticket-%03d-of-the-server", i);
+		setenv("SECRET_OF_TEST", text, 1);
+		secrets_read(s, root);
+		cr_assert(is_hidden(s, i), "%d", i);
+	}
+	secrets_free(s);
+	json_decref(root);
+}
+
 Test(secrets, newest_64_of_the_server_are_hidden)
 {
 	struct secrets *s = secrets_new();
