@@ -15,6 +15,7 @@
 #include "base/url.h"
 #include "feed/cursor.h"
 #include "feed/rules.h"
+#include "feed/secrets.h"
 #include "feed/template.h"
 #include "feed/vars.h"
 
@@ -43,7 +44,7 @@ struct session {
 	char fault[300];
 
 	int64_t now_ms;          /* time of the last URL; 0: not read yet */
-	struct secrets *secrets; /* signatures are added here; may be NULL */
+	struct secrets *secrets; /* signatures and what the feed has set are added here; may be NULL */
 
 	struct bytes rendered; /* the result of a call, until the next one */
 
@@ -96,7 +97,7 @@ static void forget_dial(struct session *s)
 	*s->fault = '\0';
 }
 
-void session_hide_signatures(struct session *s, struct secrets *secrets)
+void session_hide_secrets(struct session *s, struct secrets *secrets)
 {
 	s->secrets = secrets;
 }
@@ -346,6 +347,23 @@ struct slice session_redirect(struct session *s)
 	return s->redirect.len ? bytes_slice(&s->redirect) : (struct slice){NULL, 0};
 }
 
+/* Sets a variable to what the feed has sent, which may be a token. Returns false if it is too long. */
+static bool set_var(struct session *s, const char *name, struct slice value)
+{
+	struct slice old = session_var(s, name);
+	bool is_new = old.len != value.len || memcmp(old.at, value.at, old.len) != 0;
+	struct arena a = {.room = NULL};
+
+	if (!vars_set(&s->vars, name, value))
+		return false;
+	if (s->secrets && is_new && json_kind(value) == KIND_STRING) {
+		value = json_text(session_var(s, name), &a);
+		secrets_add(s->secrets, value.at, value.len);
+		arena_clear(&a);
+	}
+	return true;
+}
+
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len)
 {
 	const char *name;
@@ -360,7 +378,7 @@ bool session_answer(struct session *s, const struct profile_http *http, const ch
 	{
 		struct slice value = json_find(answer, json_string_value(pointer));
 
-		if (json_kind(value) <= KIND_NULL || !vars_set(&s->vars, name, value))
+		if (json_kind(value) <= KIND_NULL || !set_var(s, name, value))
 			return false;
 	}
 	return true;
@@ -417,7 +435,7 @@ bool session_load(struct session *s, struct slice saved)
 		char *name = make_text((struct slice){w.name.at - 1, w.name.len + 2});
 
 		if (name)
-			vars_set(&s->vars, name, w.value);
+			set_var(s, name, w.value);
 		free(name);
 	}
 	return true;
@@ -627,7 +645,7 @@ static void capture(struct reading *r)
 		const struct capture *c = &r->rule->captures[i];
 		struct slice value = part_value(&c->part, &place);
 
-		if (json_kind(value) > KIND_NULL && !vars_set(&s->vars, c->name, value))
+		if (json_kind(value) > KIND_NULL && !set_var(s, c->name, value))
 			snprintf(s->trouble, sizeof(s->trouble),
 				 "the value for %.60s is longer than %d bytes and was not kept", c->name,
 				 VARS_BYTES_MAX);

@@ -50,9 +50,10 @@ struct slice session_redirect(struct session *s);
 struct slice session_render(struct session *s, const json_t *t, const char **fault);
 /* The same for a text, which is returned as a plain text, not as JSON. is_url: it is a URL. */
 const char *session_render_text(struct session *s, const char *t, bool is_url, const char **fault);
-/* From now on adds the signatures that s makes to secrets, which must outlive s. */
+/* From now on adds the signatures that s makes, and the texts that the feed sets variables to, to secrets, which must
+ * outlive s. */
 struct secrets;
-void session_hide_signatures(struct session *s, struct secrets *secrets);
+void session_hide_secrets(struct session *s, struct secrets *secrets);
 
 /* Captures variables from the answer to an HTTP call. Returns false if it is not JSON or lacks one of them. */
 bool session_answer(struct session *s, const struct profile_http *http, const char *body, size_t len);

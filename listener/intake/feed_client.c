@@ -546,11 +546,6 @@ uint64_t feed_client_on_number(struct feed_client *c, const struct session_event
 	return c->gaps && gaps_note(c->gaps, event->gap_key, event->gap_seq, &gap) ? gap.missing : 0;
 }
 
-void feed_client_on_secret(struct feed_client *c, const char *text, size_t len)
-{
-	secrets_add(c->secrets, text, len);
-}
-
 /* Logs at most once a minute. */
 void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 {
@@ -744,7 +739,7 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 	c->has_ready = has_ready(p);
 	c->secrets = secrets_new();
 	secrets_read(c->secrets, p->root);
-	session_hide_signatures(parts->session, c->secrets);
+	session_hide_secrets(parts->session, c->secrets);
 	c->redacted_url = memory_strdup(p->redacted_url ? p->redacted_url : "");
 	c->rules = memory_calloc(p->rule_count + 1, sizeof(*c->rules));
 	c->gaps = p->gap.seq && p->gap.contiguous ? gaps_new() : NULL;
@@ -849,7 +844,7 @@ void feed_client_turn(struct feed_client *c)
 void feed_client_set_session(struct feed_client *c, struct session *session)
 {
 	c->p.session = session;
-	session_hide_signatures(session, c->secrets);
+	session_hide_secrets(session, c->secrets);
 	c->closed_ms = 0;
 	forget_withheld(c);
 }
@@ -861,7 +856,7 @@ void feed_client_mask(const struct feed_client *c, char *text)
 
 void feed_client_hide(const struct feed_client *c, struct session *s)
 {
-	session_hide_signatures(s, c->secrets);
+	session_hide_secrets(s, c->secrets);
 }
 
 void feed_client_close(struct feed_client *c)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/arena.h"
 #include "base/backoff.h"
 #include "base/json.h"
 #include "feed/reach.h"
@@ -164,25 +163,6 @@ static void say_first_words(struct feed_connection *conn)
 
 /* --- frames --- */
 
-/* Reports captured texts to on_secret, since they may be tokens. */
-static void tell_secrets(struct feed_connection *conn, const json_t *capture)
-{
-	const char *name;
-	json_t *part;
-
-	json_object_foreach((json_t *)(uintptr_t)capture, name, part)
-	{
-		struct slice value = session_var(conn->p->session, name);
-		struct arena a = {.room = NULL};
-
-		if (json_kind(value) != KIND_STRING)
-			continue;
-		value = json_text(value, &a);
-		feed_client_on_secret(conn->client, value.at, value.len);
-		arena_clear(&a);
-	}
-}
-
 static void end_rule(struct feed_connection *conn)
 {
 	if (!conn->rule && !conn->count.rejected)
@@ -190,7 +170,6 @@ static void end_rule(struct feed_connection *conn)
 	conn->is_good |= conn->count.events || (conn->rule && conn->rule->ready);
 	conn->count.nothing = conn->rule && !conn->count.events;
 	feed_client_on_count(conn->client, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
-	tell_secrets(conn, conn->rule ? conn->rule->capture : NULL);
 	conn->rule = NULL;
 	conn->count = (struct rule_count){0};
 }
@@ -525,7 +504,6 @@ static void on_answer(void *arg, const struct request_answer *answer)
 		fail_call(conn, what, 0);
 		return;
 	}
-	tell_secrets(conn, conn->call->capture);
 	conn->call = --conn->calls_left ? conn->call + 1 : NULL;
 	if (conn->call)
 		start_calls(conn);

@@ -20,8 +20,6 @@ void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule,
 void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule, const struct rule_count *more);
 /* An event with a sequence number (`gap` of the profile). Returns how many are missing before it. */
 uint64_t feed_client_on_number(struct feed_client *c, const struct session_event *event);
-/* The server sent a value that may be a token. */
-void feed_client_on_secret(struct feed_client *c, const char *text, size_t len);
 /* The server sent data that was ignored. */
 void feed_client_on_trouble(struct feed_client *c, const char *trouble);
 

@@ -276,7 +276,7 @@ struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const stru
 		snprintf(s->trouble, sizeof(s->trouble), "its list has not arrived yet");
 	s->session = session_new(p, false);
 	s->secrets = secrets_new();
-	session_hide_signatures(s->session, s->secrets);
+	session_hide_secrets(s->session, s->secrets);
 	uv_timer_init(loop, &s->timer);
 	s->timer.data = s;
 	return s;

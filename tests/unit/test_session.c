@@ -454,7 +454,7 @@ Test(session, signature_is_hidden_where_the_source_echoes_it, .fini = end)
 
 	begin(EVENT);
 	setenv("KEY", "key", 1);
-	session_hide_signatures(heard.session, secrets);
+	session_hide_secrets(heard.session, secrets);
 	snprintf(echo, sizeof(echo), "wrong: %s", session_render_text(heard.session, SIGN("x"), false, &fault));
 	secrets_mask(secrets, echo);
 	cr_assert_eq(strspn(echo + 7, "*"), 64, "%s", echo);
@@ -521,6 +521,34 @@ Test(session, successor_goes_on_with_variables_and_cursor, .fini = end)
 	cr_assert_str_eq(session_cursor(next).at, "\"k\"");
 	cr_assert_str_eq(session_var(next, "s").at, "\"k\"");
 	session_free(next);
+}
+
+static bool is_hidden(const struct secrets *secrets)
+{
+	char text[] = "no such session: ticket-7/a";
+
+	secrets_mask(secrets, text);
+	return !strstr(text, "ticket-7/a");
+}
+
+/* A variable costs nothing where a frame does not set it: its text may be long, and the frames may be many. */
+Test(session, texts_that_a_feed_has_set_are_hidden_by_its_successor_too, .fini = end)
+{
+	struct secrets *secrets = secrets_new(), *others = secrets_new();
+
+	begin("\"split\": \"array\", \"rules\": [{\"capture\": {\"s\": \"/s\"}}]");
+	session_hide_secrets(heard.session, secrets);
+	EXPECT("[{\"s\": \"ticket-7\\/a\"}, {\"s\": 12345678}]", "");
+	cr_assert(is_hidden(secrets));
+	EXPECT("{\"s\": \"ticket-7\\/a\"}", "");
+	struct session *next = session_new(profile, false);
+	session_hide_secrets(next, others);
+	cr_assert(!is_hidden(others));
+	cr_assert(session_load(next, session_save(heard.session)));
+	cr_assert(is_hidden(others));
+	session_free(next);
+	secrets_free(secrets);
+	secrets_free(others);
 }
 
 Test(session, cursor_of_another_kind_is_ignored_and_told, .fini = end)
