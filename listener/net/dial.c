@@ -395,9 +395,11 @@ static void take_kept(struct dial *d);
 static void on_flush(uv_idle_t *flush)
 {
 	struct dialler *all = flush->data;
+	struct list end; /* of what is due in this turn: a message may end any other connection */
 
-	list_each(node, after, &all->due) {
-		struct dial *d = list_entry(node, struct dial, due);
+	list_append(&all->due, &end);
+	while (all->due.next != &end) {
+		struct dial *d = list_entry(all->due.next, struct dial, due);
 
 		list_remove(&d->due);
 		if (d->frames && frames_are_kept(d->frames) && !is_held(d))
@@ -405,6 +407,7 @@ static void on_flush(uv_idle_t *flush)
 		if (d->conn)
 			on_writable(d);
 	}
+	list_remove(&end);
 	if (list_is_empty(&all->due))
 		uv_idle_stop(flush);
 }

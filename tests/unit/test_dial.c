@@ -74,7 +74,9 @@ Test(dial, address_that_does_not_answer_holds_up_the_next_one_for_a_moment, .tim
 	dial_leave(d, 0);
 }
 
-static struct dial *held;
+static uv_loop_t loop;
+static int live; /* listening socket */
+static struct dial *held, *next;
 static int heard;
 
 static void on_open(void *arg)
@@ -85,29 +87,45 @@ static void on_message(void *arg, const char *message, size_t len, bool is_text)
 {
 	heard++;
 	dial_hold(held, heard == 1);
+	if (next && heard == 2)
+		dial_leave(next, 0);
 }
 
-/* Reading resumes at the end of a turn. Nothing else may wake the loop for what came in one piece with the last
- * message. */
-Test(dial, what_was_kept_is_read_in_the_next_turn, .timeout = 60)
+static int accept_one(void)
 {
-	const struct config config = {.handshake_timeout_s = 3600, .message_bytes = 100};
-	const struct dial_owner owner = {.on_open = on_open, .on_message = on_message, .on_end = on_end};
-	const struct upgrade_offer offer = {0};
-	char text[2000] = "", joined[100], error[200];
-	unsigned char digest[20], accept[40];
-	int live = listen_at("127.0.0.2", 0), peer = -1;
-	uv_loop_t loop;
+	return accept4(live, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
 
+static struct dial *dial_live(void)
+{
+	static const struct config config = {.handshake_timeout_s = 3600, .message_bytes = 100};
+	static const struct dial_owner owner = {.on_open = on_open, .on_message = on_message, .on_end = on_end};
+	static const struct upgrade_offer offer;
+	static struct dialler *dialler;
+	char url[60], error[200];
+
+	if (!dialler)
+		dialler = dialler_open(
+			ws_open(&loop, &config, &(struct ws_budget){NULL, charge, is_never_full, is_never_full}),
+			&config, false, error, sizeof(error));
+	snprintf(url, sizeof(url), "ws://127.0.0.2:%d/", ntohs(port_of(live)));
+	return dial_start(dialler, url, &offer, 0, &owner, NULL);
+}
+
+/* Dials, and stops reading between two messages that came in one piece. */
+static void begin(void)
+{
+	char text[2000] = "", joined[100];
+	unsigned char digest[20], accept[40];
+	int peer = -1;
+
+	live = listen_at("127.0.0.2", 0);
 	uv_loop_init(&loop);
-	struct ws *ws = ws_open(&loop, &config, &(struct ws_budget){NULL, charge, is_never_full, is_never_full});
-	struct dialler *dialler = dialler_open(ws, &config, false, error, sizeof(error));
-	snprintf(text, sizeof(text), "ws://127.0.0.2:%d/", ntohs(port_of(live)));
-	held = dial_start(dialler, text, &offer, 0, &owner, NULL);
+	held = dial_live();
 	while (recv(peer, text, sizeof(text) - 1, 0) <= 0) {
 		uv_run(&loop, UV_RUN_ONCE);
 		if (peer < 0)
-			peer = accept4(live, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+			peer = accept_one();
 	}
 	snprintf(joined, sizeof(joined), "%.24s258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
 		 strstr(text, "Sec-WebSocket-Key: ") + 19);
@@ -124,9 +142,38 @@ Test(dial, what_was_kept_is_read_in_the_next_turn, .timeout = 60)
 		uv_run(&loop, UV_RUN_ONCE);
 	uv_run(&loop, UV_RUN_NOWAIT);
 	cr_assert_eq(heard, 1);
+}
+
+/* Reading resumes at the end of a turn. Nothing else may wake the loop for what came in one piece with the last
+ * message. */
+Test(dial, what_was_kept_is_read_in_the_next_turn, .timeout = 60)
+{
+	begin();
 	dial_hold(held, false);
 	cr_assert_eq(uv_backend_timeout(&loop), 0, "the loop waits for something else");
 	uv_run(&loop, UV_RUN_NOWAIT);
 	cr_assert_eq(heard, 2);
+	dial_leave(held, 0);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+	if (accept_one() < 0)
+		return;
+	dial_hold(held, false); /* the loop has yet to hear of the connection */
+	uv_prepare_stop(prepare);
+}
+
+/* A message that was kept may end the source while its next connection has just come about. */
+Test(dial, message_that_was_kept_ends_a_connection_that_has_something_to_write, .timeout = 10)
+{
+	uv_prepare_t prepare;
+
+	begin();
+	next = dial_live();
+	uv_prepare_init(&loop, &prepare);
+	uv_prepare_start(&prepare, on_prepare);
+	while (heard < 2)
+		uv_run(&loop, UV_RUN_ONCE);
 	dial_leave(held, 0);
 }
