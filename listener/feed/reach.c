@@ -8,6 +8,8 @@
 #include "base/url.h"
 #include "feed/template.h"
 
+#define URL_MOST 16384
+
 /* What the profile's own URLs say about a host. */
 struct reach {
 	const struct profile *profile;
@@ -95,6 +97,8 @@ static bool has_dots(const char *path)
 
 static const char *judge(struct reach *r, const char *url)
 {
+	if (strlen(url) > URL_MOST)
+		return "the URL is longer than 16 KiB";
 	if (url_parse(&r->to, url) || !r->to.host[0])
 		return "the URL contains a blank or a control character, or no valid host";
 	if (has_dots(r->to.path))

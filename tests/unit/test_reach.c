@@ -86,6 +86,17 @@ Test(reach, a_path_is_not_taken_for_a_scheme)
 }
 
 /* A value that the feed sent, in the path of a URL, is not encoded if it is .. */
+/* Each of its steps is looked for in what the server says. */
+Test(reach, a_url_of_a_feed_is_no_book)
+{
+	char url[16386];
+
+	sprintf(url, "wss://a.example/%016369d", 0);
+	cr_assert_str_eq(judge(OWN, url), "the URL is longer than 16 KiB");
+	url[16384] = '\0';
+	cr_assert_str_eq(judge(OWN, url), "");
+}
+
 Test(reach, a_path_does_not_climb)
 {
 	cr_assert(strstr(judge(OWN, "wss://a.example/users/../x"), "in its path"));
