@@ -44,8 +44,6 @@ static size_t length_of(const char *at, const char *secret)
 		n++;
 	if (!secret[n]) /* a secret may look like a code itself */
 		return n;
-	if (*at == '\\' && *secret != '\\' && at[1] == *secret)
-		return 0;
 	for (; *at && *rest && (next = skip_byte(at, *rest)); at = next)
 		rest++;
 	if (*rest && rest - secret >= SECRET_SHORT && (*at == '\\' || *at == '%') && strlen(at) < CODE_BYTES)

@@ -29,7 +29,7 @@ Test(secret, one_within_a_json_string_is_masked)
 {
 	expect_masked("{\"bad\":\"ab\\/cd\\\"ef\"}", "ab/cd\"ef", "{\"bad\":\"**********\"}");
 	expect_masked("{\"bad\":\"a\\\\b/c", "a\\b/cdef", "{\"bad\":\"******");
-	expect_masked("\\hush", "hush", "\\****");
+	expect_masked("\\u0075sed", "used", "*********");
 	expect_masked("{\"bad\":\"\\u002bab\\u003D\\u003d\"}", "+ab==", "{\"bad\":\"********************\"}");
 	expect_masked("{\"bad\":\"abcd\\u003", "abcd==", "{\"bad\":\"*********");
 }
