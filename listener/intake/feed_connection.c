@@ -48,6 +48,7 @@ struct feed_connection {
 	int64_t held_ms;  /* loop clock, when reading was last paused; 0: never */
 	int64_t until_ms; /* loop clock, deadline for closing a connection with a successor; 0: none */
 	struct rate_limit rate_limit;
+	bool is_full; /* too many acks are owed */
 	/* HTTP: */
 	const struct profile_http *call; /* current or next call; NULL: none */
 	size_t calls_left;               /* calls to make, including this one */
@@ -139,9 +140,17 @@ static void say(struct feed_connection *conn, struct slice text, enum rate_limit
 		fail_later(conn, "the feed asks for more replies than the rate limit allows", 0);
 }
 
+/* Stops reading while the ledger wants it, or many acks wait for the rate limit. */
+static void apply_hold(struct feed_connection *conn)
+{
+	if (conn->dial)
+		dial_hold(conn->dial, conn->is_full || conn->rate_limit.acks > RATE_LIMIT_WAITING);
+}
+
 void feed_connection_send(struct feed_connection *conn, struct slice frame)
 {
 	say(conn, frame, RATE_LIMIT_ACK);
+	apply_hold(conn);
 }
 
 void feed_connection_say(struct feed_connection *conn, struct slice message)
@@ -151,8 +160,8 @@ void feed_connection_say(struct feed_connection *conn, struct slice message)
 
 void feed_connection_hold(struct feed_connection *conn, bool is_held)
 {
-	if (conn->dial)
-		dial_hold(conn->dial, is_held);
+	conn->is_full = is_held;
+	apply_hold(conn);
 }
 
 static void say_first_words(struct feed_connection *conn)
@@ -592,6 +601,7 @@ void feed_connection_tick(struct feed_connection *conn)
 		if (dial_is_held(conn->dial))
 			conn->held_ms = now_ms(conn);
 		rate_limit_resume(&conn->rate_limit, now_ms(conn), send_now, conn);
+		apply_hold(conn);
 		look_for_silence(conn);
 		ping_if_due(conn);
 		tell_trouble(conn); /* a bad cursor may be found long after its message */

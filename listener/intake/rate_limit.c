@@ -9,6 +9,7 @@
 struct message {
 	struct list link;
 	size_t len;
+	bool is_ack;
 	char text[];
 };
 
@@ -27,8 +28,9 @@ static struct message *first(const struct rate_limit *c)
 static void drop(struct rate_limit *c, struct message *m)
 {
 	list_remove(&m->link);
-	c->waiting--;
-	c->bytes -= m->len;
+	c->acks -= m->is_ack;
+	c->waiting -= !m->is_ack;
+	c->bytes -= m->is_ack ? 0 : m->len;
 	free(m);
 }
 
@@ -53,15 +55,17 @@ static bool may_send(struct rate_limit *c, int64_t now_ms)
 	return true;
 }
 
-static void keep(struct rate_limit *c, const char *text, size_t len)
+static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack)
 {
 	struct message *m = memory_alloc(sizeof(*m) + len);
 
 	m->len = len;
+	m->is_ack = is_ack;
 	memcpy(m->text, text, len);
 	list_append(&c->queue, &m->link);
-	c->waiting++;
-	c->bytes += len;
+	c->acks += is_ack;
+	c->waiting += !is_ack;
+	c->bytes += is_ack ? 0 : len;
 }
 
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
@@ -69,13 +73,13 @@ int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rat
 {
 	bool is_free = c->rate <= 0 && kind != RATE_LIMIT_REPLY;
 
-	if (is_free || (!c->waiting && may_send(c, now_ms))) {
+	if (is_free || (list_is_empty(&c->queue) && may_send(c, now_ms))) {
 		send(arg, text, len);
 		return 0;
 	}
-	if (c->waiting >= RATE_LIMIT_WAITING || c->bytes > RATE_LIMIT_BYTES)
+	if (kind != RATE_LIMIT_ACK && (c->waiting >= RATE_LIMIT_WAITING || c->bytes > RATE_LIMIT_BYTES))
 		return -1;
-	keep(c, text, len);
+	keep(c, text, len, kind == RATE_LIMIT_ACK);
 	return 0;
 }
 

@@ -236,15 +236,30 @@ static void send_many(int n)
 		feed_sendf(feed, "{\"id\":\"e-%d\"}", i);
 }
 
+static void expect_acks_at_once(int n)
+{
+	struct database *lock = fleet_lock(db);
+
+	send_many(n);
+	await(listener_metric(listener, "wsonce_received_total") == n, SETTLED_MS);
+	database_free(lock);
+	await(feed_received(feed) == n, SETTLED_MS, "%ld acks", feed_received(feed));
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
 Test(feed_client, a_feed_that_reads_its_acks_gets_megabytes_of_them_at_once)
 {
 	start_acked();
-	struct database *lock = fleet_lock(db);
-	send_many(8000);
-	await(listener_metric(listener, "wsonce_received_total") == 8000, SETTLED_MS);
-	database_free(lock);
-	await(feed_received(feed) == 8000, SETTLED_MS, "%ld acks", feed_received(feed));
-	cr_assert_eq(feed_connections(feed), 1);
+	expect_acks_at_once(8000);
+}
+
+Test(feed_client, acks_wait_for_the_rate_on_the_same_connection)
+{
+	START(URL "\"send_rate_per_s\": 1500, \"ack_mode\": \"each\", \"rules\": [{\"action\": \"event\", \"id\": "
+		  "[[\"/id\"]], \"ack\": \"${/id}\"}]",
+	      feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	expect_acks_at_once(4500);
 }
 
 Test(feed_client, a_feed_that_reads_no_acks_is_left)

@@ -88,6 +88,19 @@ Test(rate_limit, who_provokes_more_is_told_so)
 	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), -1);
 }
 
+Test(rate_limit, acks_wait_however_many_they_are_and_take_no_reply_s_place)
+{
+	rate_limit_init(&rate_limit, 1, 0);
+	for (int i = 0; i < 3 * RATE_LIMIT_WAITING; i++)
+		cr_assert_eq(say("a", RATE_LIMIT_ACK, 0), 0);
+	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
+	cr_assert_eq(rate_limit.acks, 3 * RATE_LIMIT_WAITING - 1);
+	for (int i = 1; i <= 3 * RATE_LIMIT_WAITING; i++)
+		go_on(1000 * i);
+	cr_assert_str_eq(said + 3 * RATE_LIMIT_WAITING, "r");
+	cr_assert_eq(rate_limit.acks, 0);
+}
+
 Test(rate_limit, long_replies_fill_the_queue_sooner)
 {
 	char *reply = memory_printf("%01000000d", 7);
