@@ -30,7 +30,7 @@ static void drop(struct rate_limit *c, struct message *m)
 	list_remove(&m->link);
 	c->acks -= m->is_ack;
 	c->waiting -= !m->is_ack;
-	c->bytes -= m->is_ack ? 0 : m->len;
+	c->bytes -= m->len;
 	free(m);
 }
 
@@ -65,7 +65,7 @@ static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack
 	list_append(&c->queue, &m->link);
 	c->acks += is_ack;
 	c->waiting += !is_ack;
-	c->bytes += is_ack ? 0 : len;
+	c->bytes += len;
 }
 
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
@@ -77,7 +77,7 @@ int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rat
 		send(arg, text, len);
 		return 0;
 	}
-	if (kind != RATE_LIMIT_ACK && (c->waiting >= RATE_LIMIT_WAITING || c->bytes > RATE_LIMIT_BYTES))
+	if ((kind != RATE_LIMIT_ACK && c->waiting >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
 		return -1;
 	keep(c, text, len, kind == RATE_LIMIT_ACK);
 	return 0;

@@ -10,7 +10,7 @@
 
 #define RATE_LIMIT_REPLIES 50         /* per second, if the profile sets no rate */
 #define RATE_LIMIT_WAITING 1000       /* messages that may be queued, without acks */
-#define RATE_LIMIT_BYTES   (16 << 20) /* and their bytes: a reply may repeat what the feed has sent */
+#define RATE_LIMIT_BYTES   (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
 
 enum rate_limit_kind {
 	RATE_LIMIT_OWN,   /* our first messages and pings */
@@ -24,8 +24,8 @@ struct rate_limit {
 	double allowed; /* messages that may go now */
 	int64_t at_ms;  /* when allowed was computed */
 	struct list queue;
-	size_t acks;           /* of the queue */
-	size_t waiting, bytes; /* the other messages of the queue */
+	size_t acks, waiting; /* messages of the queue: acks, and others */
+	size_t bytes;         /* of all */
 };
 
 typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);
@@ -33,8 +33,8 @@ typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);
 void rate_limit_init(struct rate_limit *c, double rate_per_s, int64_t now_ms);
 void rate_limit_clear(struct rate_limit *c);
 
-/* Calls send at once if the rate allows it, else queues a copy. Returns 0, or -1 if the queue is full. It takes any
- * number of acks, since thousands of events may be stored together: stop reading when many wait. */
+/* Calls send at once if the rate allows it, else queues a copy. Returns 0, or -1 if the queue is full. Acks fill
+ * it only by their bytes, since thousands of events may be stored together: stop reading when many wait. */
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg);
 

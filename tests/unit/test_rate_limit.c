@@ -110,4 +110,5 @@ Test(rate_limit, long_replies_fill_the_queue_sooner)
 	for (int i = 0; i <= RATE_LIMIT_BYTES / 1000000; i++)
 		cr_assert_eq(say(reply, RATE_LIMIT_REPLY, 0), 0);
 	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), -1);
+	cr_assert_eq(say("a", RATE_LIMIT_ACK, 0), -1);
 }
