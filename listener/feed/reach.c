@@ -8,7 +8,7 @@
 #include "base/url.h"
 #include "feed/template.h"
 
-#define URL_MOST 16384
+#define URL_MOST 65536 /* a URL may name a thousand streams */
 
 /* What the profile's own URLs say about a host. */
 struct reach {
@@ -98,7 +98,7 @@ static bool has_dots(const char *path)
 static const char *judge(struct reach *r, const char *url)
 {
 	if (strlen(url) > URL_MOST)
-		return "the URL is longer than 16 KiB";
+		return "the URL is longer than 64 KiB";
 	if (url_parse(&r->to, url) || !r->to.host[0])
 		return "the URL contains a blank or a control character, or no valid host";
 	if (has_dots(r->to.path))

@@ -89,11 +89,11 @@ Test(reach, a_path_is_not_taken_for_a_scheme)
 /* Each of its steps is looked for in what the server says. */
 Test(reach, a_url_of_a_feed_is_no_book)
 {
-	char url[16386];
+	char url[65538];
 
-	sprintf(url, "wss://a.example/%016369d", 0);
-	cr_assert_str_eq(judge(OWN, url), "the URL is longer than 16 KiB");
-	url[16384] = '\0';
+	sprintf(url, "wss://a.example/%065521d", 0);
+	cr_assert_str_eq(judge(OWN, url), "the URL is longer than 64 KiB");
+	url[65536] = '\0';
 	cr_assert_str_eq(judge(OWN, url), "");
 }
 
