@@ -1,10 +1,9 @@
-/* log_spell.c decides how often a repeated failure is logged. */
+/* log_spell.c decides how often a repeated failure, or one that many share, is logged. */
 #include "base/log_spell.h"
-
-#include "base/log.h"
 
 #define SPELL_TELL_MS 60000
 #define SPELL_OVER_MS 10000
+#define LINES_MOST    20 /* warnings of all sources in SPELL_TELL_MS, and other lines */
 
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason)
 {
@@ -32,4 +31,22 @@ void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event)
 		log_info(event, "target=%s times=%lld for_s=%lld", s->target, (long long)s->times,
 			 (long long)(s->last_ms - s->began_ms) / 1000);
 	s->times = 0;
+}
+
+enum log_level log_limit_lines(enum log_level level, int64_t now_ms, size_t *more)
+{
+	static struct {
+		int64_t since_ms;
+		size_t lines;
+	} kinds[2], *k;
+
+	if (level == LOG_DEBUG)
+		return level;
+	k = &kinds[level == LOG_WARN];
+	if (now_ms - k->since_ms >= SPELL_TELL_MS) {
+		*more = k->lines > LINES_MOST ? k->lines - LINES_MOST : 0;
+		k->since_ms = now_ms;
+		k->lines = 0;
+	}
+	return ++k->lines > LINES_MOST ? LOG_DEBUG : level;
 }

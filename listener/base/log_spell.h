@@ -1,9 +1,12 @@
-/* log_spell.h: logs a repeated failure without flooding the log. */
+/* log_spell.h: logs failures that repeat themselves, or that many share, without flooding the log. */
 #ifndef WSONCE_LOG_SPELL_H
 #define WSONCE_LOG_SPELL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/log.h"
 
 /* A repeated failure. It is logged when it begins, then once a minute with a count, and when it is over. Starts as all
  * zeros. Times are milliseconds of the loop clock. */
@@ -19,5 +22,16 @@ struct log_spell {
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason);
 /* Call after a success. Ends the spell if nothing has failed for ten seconds, and then logs event unless it is NULL. */
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
+
+/* Logs a line about one of many sources, which may all fail or connect together, as when their host is down: of a
+ * minute's lines only the first twenty, and the others at debug. more_lines is how many the minute before lacks. */
+#define log_one_of_many(level, ms, event, fields, ...) \
+	do { \
+		size_t more_lines = 0; \
+		enum log_level limited = log_limit_lines(level, ms, &more_lines); \
+\
+		log_write(limited, event, fields " more_lines=%zu", __VA_ARGS__, more_lines); \
+	} while (0)
+enum log_level log_limit_lines(enum log_level level, int64_t now_ms, size_t *more);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/timestamp.h"
@@ -36,7 +36,6 @@
 #define MUTE_MS       5000 /* a connection closed sooner, and without data, may have been refused */
 #define MUTE_ENDS     5    /* after this many in a row, one is tried without the cursor */
 #define RESUMES       8    /* every eighth try in a row does not use the feed's own URL to resume */
-#define LINES_MOST    20   /* warnings on connections in TELL_MS, of all sources, and other lines */
 #define TOLD_ENDS     3    /* connections in a row whose opening and end are logged; later ones only at debug */
 #define EXAMPLE_BYTES 160
 
@@ -133,24 +132,6 @@ static void note_line(const struct feed_client *c)
 	line_minutes_connect(&line_minutes, name, c->number, is_line_open(c), clock_ms(CLOCK_REALTIME), now_ms(c));
 }
 
-enum log_level feed_client_limit_lines(enum log_level level, int64_t now_ms, size_t *more)
-{
-	static struct {
-		int64_t since_ms;
-		size_t lines;
-	} kinds[2], *k;
-
-	if (level == LOG_DEBUG)
-		return level;
-	k = &kinds[level == LOG_WARN];
-	if (now_ms - k->since_ms >= TELL_MS) {
-		*more = k->lines > LINES_MOST ? k->lines - LINES_MOST : 0;
-		k->since_ms = now_ms;
-		k->lines = 0;
-	}
-	return ++k->lines > LINES_MOST ? LOG_DEBUG : level;
-}
-
 static void set_state(struct feed_client *c, enum state state)
 {
 	enum log_level level = state == STATE_OPEN && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
@@ -160,7 +141,7 @@ static void set_state(struct feed_client *c, enum state state)
 		return;
 	c->state = state;
 	note_line(c);
-	feed_client_log(level, now_ms(c), "source connection", "source=%s from=%s to=%s url=%s", name_of(c),
+	log_one_of_many(level, now_ms(c), "source connection", "source=%s from=%s to=%s url=%s", name_of(c),
 			state_names[old], state_names[state], c->redacted_url);
 }
 
@@ -244,7 +225,7 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	c->failures++;
 	c->ends += was_open;
 	level = is_warning ? LOG_WARN : was_open && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
-	feed_client_log(level, now_ms(c),
+	log_one_of_many(level, now_ms(c),
 			was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
 			"source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
 			(long long)wait, c->failures);
@@ -362,7 +343,7 @@ static void promote(struct feed_client *c)
 	c->retry_ms = c->said_ms = 0;
 	c->is_ready = c->is_next_ready;
 	c->is_stale = false;
-	feed_client_log(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
+	log_one_of_many(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
 			c->redacted_url);
 }
 
@@ -382,7 +363,7 @@ static void on_successor_end(struct feed_client *c, const char *reason, int64_t 
 {
 	keep_error(c, reason);
 	c->retry_ms = now_ms(c) + draw_wait(c) + asked_ms;
-	feed_client_log(LOG_INFO, now_ms(c), "cannot connect the successor of a source connection, will retry",
+	log_one_of_many(LOG_INFO, now_ms(c), "cannot connect the successor of a source connection, will retry",
 			"source=%s reason=%s", name_of(c), c->error);
 }
 
@@ -555,7 +536,7 @@ void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 		return;
 	c->trouble_ms = now_ms(c);
 	secrets_mask(c->secrets, text);
-	feed_client_log(LOG_WARN, now_ms(c), "ignoring invalid data from a source", "source=%s reason=%s", name_of(c),
+	log_one_of_many(LOG_WARN, now_ms(c), "ignoring invalid data from a source", "source=%s reason=%s", name_of(c),
 			text);
 }
 
@@ -565,7 +546,7 @@ static void tell_unmatched(struct feed_client *c)
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
 	secrets_mask(c->secrets, c->example);
-	feed_client_log(c->events ? LOG_INFO : LOG_WARN, now_ms(c), "frames of a source match no rule of its profile",
+	log_one_of_many(c->events ? LOG_INFO : LOG_WARN, now_ms(c), "frames of a source match no rule of its profile",
 			"source=%s frames=%llu events=%llu example=%s", name_of(c), (unsigned long long)c->unmatched,
 			(unsigned long long)c->events, c->example);
 	c->told_ms = now_ms(c);
@@ -579,14 +560,14 @@ static void tell_unconfirmed(struct feed_client *c)
 	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
 
 	if (is_good && c->is_unconfirmed)
-		feed_client_log(LOG_INFO, now_ms(c), "source has confirmed the subscription", "source=%s", name_of(c));
+		log_one_of_many(LOG_INFO, now_ms(c), "source has confirmed the subscription", "source=%s", name_of(c));
 	c->is_unconfirmed &= !is_good;
 	if (is_good || c->is_unconfirmed || !c->has_ready || feed_connection_is_behind(c->now) ||
 	    now_ms(c) - feed_connection_opened_ms(c->now) < limit_ms)
 		return;
 	c->is_unconfirmed = true;
 	secrets_mask(c->secrets, c->words);
-	feed_client_log(LOG_WARN, now_ms(c), "source does not confirm the subscription", "source=%s url=%s last=%s",
+	log_one_of_many(LOG_WARN, now_ms(c), "source does not confirm the subscription", "source=%s url=%s last=%s",
 			name_of(c), c->redacted_url, c->words);
 }
 
@@ -684,7 +665,7 @@ static void tell_recovery(struct feed_client *c)
 	if (c->ends <= TOLD_ENDS || c->state != STATE_OPEN ||
 	    now_ms(c) - feed_connection_since_ms(c->now) < BACKOFF_GOOD_MS)
 		return;
-	feed_client_log(LOG_INFO, now_ms(c), "source connection is stable again", "source=%s url=%s failures=%zu",
+	log_one_of_many(LOG_INFO, now_ms(c), "source connection is stable again", "source=%s url=%s failures=%zu",
 			name_of(c), c->redacted_url, c->failures);
 	c->ends = 0;
 }

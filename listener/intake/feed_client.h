@@ -139,15 +139,4 @@ struct source_view {
 /* The texts are valid until the loop runs again. */
 struct source_view feed_client_view(const struct feed_client *c);
 
-/* Logs a line about one of many sources, which may all fail or connect together, as when their host is down: of a
- * minute's lines only the first twenty, and the others at debug. more_lines is how many the minute before lacks. */
-#define feed_client_log(level, ms, event, fields, ...) \
-	do { \
-		size_t more_lines = 0; \
-		enum log_level limited = feed_client_limit_lines(level, ms, &more_lines); \
-\
-		log_write(limited, event, fields " more_lines=%zu", __VA_ARGS__, more_lines); \
-	} while (0)
-enum log_level feed_client_limit_lines(enum log_level level, int64_t now_ms, size_t *more);
-
 #endif

@@ -12,7 +12,7 @@
 #include "base/counters.h"
 #include "base/json.h"
 #include "base/json_write.h"
-#include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "feed/gap.h"
 #include "feed/session.h"
@@ -127,9 +127,9 @@ static void tell_missing(struct fill *f, const struct hole *h, const char *reaso
 		return;
 	describe(h, what);
 	feed_client_mask(f->parts.client, what);
-	log_warn("cannot fetch all events that a source did not send",
-		 "source=%s holes=%u example=%s calls=%u reason=%s", f->parts.profile->name, holes, what, h->calls,
-		 reason);
+	log_one_of_many(LOG_WARN, now_ms(f), "cannot fetch all events that a source did not send",
+			"source=%s holes=%u example=%s calls=%u reason=%s", f->parts.profile->name, holes, what,
+			h->calls, reason);
 }
 
 static void give_up(struct fill *f, const char *reason)
@@ -144,8 +144,9 @@ static void finish(struct fill *f)
 	unsigned int holes = count_told(f, &f->done);
 
 	if (holes)
-		log_info("fetched events that a source did not send", "source=%s holes=%u events=%llu calls=%u",
-			 f->parts.profile->name, holes, (unsigned long long)f->first->events, f->first->calls);
+		log_one_of_many(LOG_INFO, now_ms(f), "fetched events that a source did not send",
+				"source=%s holes=%u events=%llu calls=%u", f->parts.profile->name, holes,
+				(unsigned long long)f->first->events, f->first->calls);
 	drop_first(f);
 }
 
@@ -160,8 +161,9 @@ static void retry(struct fill *f, const char *reason, int64_t wait_ms)
 	}
 	h->due_ms = now_ms(f) + (wait_ms > backoff_ms ? wait_ms : backoff_ms);
 	if (wait_ms > TELL_MS)
-		log_info("a source asks us to wait before fetching missing events", "source=%s wait_s=%lld reason=%s",
-			 f->parts.profile->name, (long long)wait_ms / 1000, reason);
+		log_one_of_many(LOG_INFO, now_ms(f), "a source asks us to wait before fetching missing events",
+				"source=%s wait_s=%lld reason=%s", f->parts.profile->name, (long long)wait_ms / 1000,
+				reason);
 }
 
 /* --- an answer --- */

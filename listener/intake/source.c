@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/log.h"
+#include "base/log_spell.h"
 #include "base/memory.h"
 #include "base/secret.h"
 #include "base/timestamp.h"
@@ -59,7 +59,7 @@ static void on_turn(void *arg, size_t i, bool is_ours)
 	if (all->items[i]->fleet == FLEET_EXCLUSIVE)
 		return;
 	if (!all->items[i]->shard.is_idle)
-		feed_client_log(LOG_INFO, (int64_t)uv_now(ws_loop(all->ws)),
+		log_one_of_many(LOG_INFO, (int64_t)uv_now(ws_loop(all->ws)),
 				is_ours ? "reading a source" : "leaving a source to another listener",
 				"source=%s url=%s", all->names[i], profiled_view(profiles_at(all->profiles, i)).url);
 	profiled_set_turn(profiles_at(all->profiles, i), is_ours);
@@ -76,12 +76,12 @@ static void on_silent(void *arg, size_t i, const struct silence *s)
 			     profiled_view(profiles_at(all->profiles, i)).number,
 			     s ? clock_shown_ms(s->since_ms, now) : 0, clock_ms(CLOCK_REALTIME), now);
 	if (!s) {
-		feed_client_log(LOG_INFO, now, "source brings messages again", "source=%s", name);
+		log_one_of_many(LOG_INFO, now, "source brings messages again", "source=%s", name);
 		return;
 	}
 	timestamp_print(clock_shown_ms(s->since_ms, now) * 1000, since);
 	if (s->is_told)
-		feed_client_log(LOG_WARN, now, "source is silent here while others hear it, dialling again",
+		log_one_of_many(LOG_WARN, now, "source is silent here while others hear it, dialling again",
 				"source=%s url=%s since=%s heard=%llu redials=%u", name, sources_view(all, i).url,
 				since, (unsigned long long)s->heard, s->redials);
 	if (!s->is_redialled)

@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 
+#include "feed/secrets.h"
 #include "unit.h"
 
 #define SERIES 20000
@@ -50,4 +51,22 @@ Test(gap, long_names_take_no_more_memory_than_short_ones)
 	note(gaps, 7, "2", false);
 	note(gaps, 8, "3", true);
 	gaps_free(gaps);
+}
+
+Test(gap, holes_of_many_sources_are_twenty_lines)
+{
+	struct secrets *secrets = secrets_new();
+
+	capture_begin();
+	for (int source = 0; source < 25; source++) {
+		struct gaps *gaps = gaps_new();
+
+		note(gaps, 1, "1", false);
+		note(gaps, 1, "3", true);
+		gaps_tell(gaps, "ticks", secrets, 60000);
+		gaps_free(gaps);
+	}
+	cr_assert_eq(captured_times("level=warn"), 20, "%s", captured());
+	capture_end();
+	secrets_free(secrets);
 }

@@ -322,3 +322,14 @@ Test(log, json_line_is_json_whatever_bytes_a_value_holds)
 	log_info("x", "a=%s", "\xff\xc3(");
 	json_decref(written_json());
 }
+
+Test(log, lines_that_a_minute_lacks_are_counted_in_the_next_one)
+{
+	capture_begin();
+	for (int i = 0; i < 25; i++)
+		log_one_of_many(LOG_WARN, 60000, "gone", "source=%d", i);
+	log_one_of_many(LOG_WARN, 120000, "gone", "source=%d", 25);
+	cr_assert_eq(captured_times("event=gone"), 21, "%s", captured());
+	cr_assert_eq(captured_times("source=25 more_lines=5"), 1, "%s", captured());
+	capture_end();
+}
