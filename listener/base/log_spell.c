@@ -33,16 +33,16 @@ void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event)
 	s->times = 0;
 }
 
-enum log_level log_limit_lines(enum log_level level, int64_t now_ms, size_t *more)
+enum log_level log_limit_lines(bool is_again, enum log_level level, int64_t now_ms, size_t *more)
 {
 	static struct {
 		int64_t since_ms;
 		size_t lines;
-	} kinds[2], *k;
+	} kinds[3], *k;
 
 	if (level == LOG_DEBUG)
 		return level;
-	k = &kinds[level == LOG_WARN];
+	k = &kinds[level == LOG_WARN ? 1 + is_again : 0];
 	if (now_ms - k->since_ms >= SPELL_TELL_MS) {
 		*more = k->lines > LINES_MOST ? k->lines - LINES_MOST : 0;
 		k->since_ms = now_ms;

@@ -24,14 +24,16 @@ bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const 
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
 
 /* Logs a line about one of many sources, which may all fail or connect together, as when their host is down: of a
- * minute's lines only the first twenty, and the others at debug. more_lines is how many the minute before lacks. */
-#define log_one_of_many(level, ms, event, fields, ...) \
+ * minute's lines only the first twenty, and the others at debug. more_lines is how many the minute before lacks.
+ * Warnings that repeat an earlier one of their source have a limit of their own, so that they hide no new failure. */
+#define log_one_of_many(...) log_of_many(false, __VA_ARGS__)
+#define log_of_many(is_again, level, ms, event, fields, ...) \
 	do { \
 		size_t more_lines = 0; \
-		enum log_level limited = log_limit_lines(level, ms, &more_lines); \
+		enum log_level limited = log_limit_lines(is_again, level, ms, &more_lines); \
 \
 		log_write(limited, event, fields " more_lines=%zu", __VA_ARGS__, more_lines); \
 	} while (0)
-enum log_level log_limit_lines(enum log_level level, int64_t now_ms, size_t *more);
+enum log_level log_limit_lines(bool is_again, enum log_level level, int64_t now_ms, size_t *more);
 
 #endif

@@ -225,10 +225,10 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	c->failures++;
 	c->ends += was_open;
 	level = is_warning ? LOG_WARN : was_open && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
-	log_one_of_many(level, now_ms(c),
-			was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
-			"source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
-			(long long)wait, c->failures);
+	log_of_many(c->warned_ms, level, now_ms(c),
+		    was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
+		    "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
+		    (long long)wait, c->failures);
 	c->has_asked |= is_long;
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
 	c->closed_ms = now_ms(c);
@@ -546,9 +546,9 @@ static void tell_unmatched(struct feed_client *c)
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
 	secrets_mask(c->secrets, c->example);
-	log_one_of_many(c->events ? LOG_INFO : LOG_WARN, now_ms(c), "frames of a source match no rule of its profile",
-			"source=%s frames=%llu events=%llu example=%s", name_of(c), (unsigned long long)c->unmatched,
-			(unsigned long long)c->events, c->example);
+	log_of_many(c->told_ms, c->events ? LOG_INFO : LOG_WARN, now_ms(c),
+		    "frames of a source match no rule of its profile", "source=%s frames=%llu events=%llu example=%s",
+		    name_of(c), (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example);
 	c->told_ms = now_ms(c);
 	c->unmatched = c->events = 0;
 }

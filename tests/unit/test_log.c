@@ -333,3 +333,14 @@ Test(log, lines_that_a_minute_lacks_are_counted_in_the_next_one)
 	cr_assert_eq(captured_times("source=25 more_lines=5"), 1, "%s", captured());
 	capture_end();
 }
+
+Test(log, warnings_of_failures_that_go_on_hide_no_new_one)
+{
+	capture_begin();
+	for (int i = 0; i < 25; i++)
+		log_of_many(true, LOG_WARN, 60000, "gone", "source=%d", i);
+	log_of_many(false, LOG_WARN, 60000, "gone", "source=%d", 25);
+	cr_assert_eq(captured_times("event=gone"), 21, "%s", captured());
+	cr_assert_eq(captured_times("source=25 "), 1, "%s", captured());
+	capture_end();
+}
