@@ -73,7 +73,8 @@ static SSL_CTX *new_context(const char *ca_file)
 	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
 
 	if (!context || !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) || !file_is_readable(ca_file) ||
-	    !SSL_CTX_load_verify_file(context, ca_file)) {
+	    X509_load_cert_file(X509_STORE_add_lookup(SSL_CTX_get_cert_store(context), X509_LOOKUP_file()), ca_file,
+				X509_FILETYPE_PEM) < 1) {
 		SSL_CTX_free(context);
 		return NULL;
 	}

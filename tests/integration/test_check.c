@@ -334,11 +334,19 @@ Test(check, files_that_others_may_read_and_misspelt_variables_are_warned_of)
 	       suite_text("config lint --config %s", file));
 }
 
+/* A list of revoked certificates, which an authority publishes beside its certificate. */
+static const char revoked[] = "-----BEGIN X509 CRL-----\n"
+			      "MIGSMEYCAQEwBQYDK2VwMAwxCjAIBgNVBAMMAWEXDTI2MTEyOTE5MjA0NloXDTI2\n"
+			      "MTEzMDE5MjA0NlqgDjAMMAoGA1UdFAQDAgEBMAUGAytlcANBAFFPwnvy5x1sBMYQ\n"
+			      "j0cRhPTksIESqK6YWKirRLUlPiQ8Ua1WIQbfZ4zMboWGukqY0pvK/XvmC9AGqCqq\n"
+			      "6EgX+wg=\n"
+			      "-----END X509 CRL-----\n";
+
 Test(check, files_of_authorities_hold_certificates)
 {
-	char *file = suite_file("empty.pem", "no certificate\n"), *settings;
+	char *file = suite_file("revoked.pem", revoked), *settings;
 
-	expect(1, "empty.pem holds no certificates (PEM)\n", NULL,
+	expect(1, "revoked.pem holds no certificates (PEM)\n", NULL,
 	       suite_text("config lint --ingest 127.0.0.1:0 --source-ca %s", file));
 	settings =
 		suite_file("hook.json", suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"https://127.0.0.1/\", "
