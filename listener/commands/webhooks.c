@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/timestamp.h"
 #include "commands/table.h"
 #include "commands/interrupt.h"
 #include "commands/json_out.h"
@@ -190,6 +191,7 @@ int webhooks_resend(const struct invocation *in)
 	const struct given *o = in->options;
 	struct resend r = {.until_us = o->until_us ? o->until_us : read_now_us(in->session), .after_us = o->since_us};
 	int64_t page = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
+	char from[TIMESTAMP_SIZE];
 
 	interrupt_watch();
 	if (r.until_us < 0 || !is_known(in->session, in->words[0]))
@@ -205,7 +207,7 @@ int webhooks_resend(const struct invocation *in)
 				     o->since_us || o->until_us ? " in that time" : "");
 	print_resent(&r, o);
 	if (n >= 0 && interrupt_has_come())
-		dispatch_fail("interrupted; the count is complete, run it again for the rest");
+		dispatch_fail("interrupted; go on with --since %s", timestamp_print(r.after_us, from));
 	return n || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 

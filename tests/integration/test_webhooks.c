@@ -886,6 +886,23 @@ Test(webhooks, of_two_that_resend_at_once_one_queues_an_event)
 	cr_assert_eq(count_rows("target = 'shop'"), 10);
 }
 
+/* What it has queued may be delivered by then, and would be queued again. */
+Test(webhooks, a_resend_that_is_interrupted_says_where_to_go_on)
+{
+	make_tables();
+	database_exec(db, "insert into webhook_pauses (target, reason) values ('shop', '')");
+	database_exec(db, "insert into events (event_id, event_type, payload, processed_at) select i, 't', '{}', "
+			  "timestamptz '2026-03-01 00:00:00.000001Z' + i * interval '1 hour' from generate_series(1, "
+			  "3) as i");
+	struct process *p = run_start_on(db, "webhooks resend shop --since 2026-03-01T00:00:00Z --rate 1");
+
+	await(count_rows("event_id = '1'") == 1, SOON_MS);
+	process_signal(p, SIGINT);
+	cr_assert_eq(process_wait(p, SOON_MS), 1);
+	cr_assert(strstr(process_last_words(p), "go on with --since 2026-03-01T01:00:00.000001Z"), "%s",
+		  process_last_words(p));
+}
+
 /* An operator who retries it wants it sent, although it is as old as before. */
 Test(webhooks, delivery_that_expired_is_sent_when_it_is_retried)
 {
