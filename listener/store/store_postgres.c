@@ -785,11 +785,12 @@ static void on_unknown(struct store *s)
 		s->job = JOB_INSERT;
 }
 
-/* If a single dead letter may be to blame, halves the range to write the others. */
+/* If a single dead letter may be to blame, halves the range to write the others. A lock of the table holds up all. */
 static void on_not_dead_lettered(struct store *s, const struct postgres_answer *answer)
 {
 	bool is_single = answer->result == POSTGRES_BAD_ROW || answer->result == POSTGRES_BAD_VALUE ||
-			 answer->blame == POSTGRES_BLAME_ROW || answer->is_late;
+			 answer->blame == POSTGRES_BLAME_ROW ||
+			 (answer->is_late && (answer->is_local || !answer->is_locked));
 
 	if (is_single && halve(s)) {
 		send_range(s);

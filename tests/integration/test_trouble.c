@@ -68,6 +68,23 @@ Test(trouble, whose_lock_keeps_effects_from_being_stored_is_told)
 	name_holder("LOCK TABLE wsonce_epoch IN EXCLUSIVE MODE");
 }
 
+Test(trouble, a_lock_of_the_table_of_dead_letters_stops_no_event)
+{
+	struct database *holder = database_open(database_conninfo(db));
+
+	start("none", "");
+	database_exec(holder, "BEGIN; LOCK TABLE dead_letters IN EXCLUSIVE MODE");
+	for (int i = 0; i < 200; i++)
+		peer_sendf(producer, "garbage %d", i);
+	await(listener_has_logged(listener, "cannot write dead letters"), WAIT_MS);
+	for (int i = 0; i < 3; i++) {
+		send_event(suite_text("e-%d", i));
+		cr_assert_str_eq(ack_read(producer, 3000)->status, "persisted");
+	}
+	database_free(holder);
+	await(letters() == 200, WAIT_MS);
+}
+
 /* A server that takes connections and never answers. */
 Test(trouble, a_listener_that_still_connects_says_so)
 {
