@@ -70,7 +70,11 @@ const char *admin_describe_rejected(char *text, size_t size)
 
 const char *admin_describe_holder(const struct storing *s)
 {
-	return *storing_trouble(s) ? "" : store_view(storing_store(s)).holder;
+	const char *holder = store_view(storing_store(s)).holder;
+
+	if (*storing_trouble(s))
+		return "";
+	return *holder || !storing_keeps_letters(s) ? holder : "dead letters cannot be written; the log says why";
 }
 
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size)

@@ -40,7 +40,8 @@ bool admin_describe_webhook(const struct relay *r, size_t i, int64_t now_ms, cha
 /* Writes why all messages are refused; "" if events are stored. Returns text. */
 const char *admin_describe_rejected(char *text, size_t size);
 
-/* Returns who holds up an event while others are stored; "" if nobody does, or if nothing is stored. */
+/* Returns who holds up an event while others are stored, or that dead letters wait; "" if neither, or if nothing is
+ * stored. */
 const char *admin_describe_holder(const struct storing *s);
 
 /* Writes what is unusual about the spool; "" if nothing is, or there is none. Returns text. */

@@ -602,6 +602,12 @@ static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter
 	s->on.on_dead_lettered(s->on.arg, ev, dead_letter);
 }
 
+bool storing_keeps_letters(const struct storing *s)
+{
+	return now_ms(s) < s->dead_letter_ms + DEAD_LETTER_WAIT_MS &&
+	       s->events->counts[EV_REFUSED] + s->events->counts[EV_DEAD_LETTERING];
+}
+
 /* --- the two connections --- */
 
 static void on_posted(void *arg)

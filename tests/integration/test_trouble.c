@@ -76,13 +76,14 @@ Test(trouble, a_lock_of_the_table_of_dead_letters_stops_no_event)
 	database_exec(holder, "BEGIN; LOCK TABLE dead_letters IN EXCLUSIVE MODE");
 	for (int i = 0; i < 200; i++)
 		peer_sendf(producer, "garbage %d", i);
-	await(listener_has_logged(listener, "cannot write dead letters"), WAIT_MS);
+	await(must_be_named("dead letters cannot be written"), WAIT_MS);
 	for (int i = 0; i < 3; i++) {
 		send_event(suite_text("e-%d", i));
 		cr_assert_str_eq(ack_read(producer, 3000)->status, "persisted");
 	}
 	database_free(holder);
 	await(letters() == 200, WAIT_MS);
+	await(!listener_page_has(listener, "/readyz", "dead letters"), WAIT_MS);
 }
 
 /* A server that takes connections and never answers. */
