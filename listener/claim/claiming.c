@@ -152,6 +152,13 @@ static void count_told(struct event *ev, int64_t came_ms)
 	count_copy(ev, came_ms);
 }
 
+/* The same for ev in no queue of hold.c, which settles if the epoch is known. */
+static void settle_told(struct claiming *c, struct event *ev, int64_t came_ms)
+{
+	count_told(ev, came_ms);
+	on_mark(c, ev, OUTCOME_DUPLICATE);
+}
+
 static void note_told(struct claiming *c, const struct event *ev)
 {
 	c->told_ms = now_ms(c);
@@ -276,6 +283,7 @@ static void tell_again(struct claiming *c, const struct event *ev)
 static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 {
 	struct claiming *c = arg;
+	const struct done *done;
 
 	if (ev->wait == WAIT_LEADER)
 		c->left_free_ms = result == CLAIM_OTHER ? 0 : now_ms(c);
@@ -285,8 +293,12 @@ static void on_claimed(void *arg, struct event *ev, enum claim_result result)
 		return;
 	case CLAIM_OTHER: /* being stored elsewhere, not stored yet */
 		counters.claims_lost += ev->wait != WAIT_OWNER;
-		counters.holds += !ev->held_ms;
-		hold(c, ev);
+		done = done_channel_find(claim_channel(c->claim), &ev->id_hash);
+		counters.holds += !done && !ev->held_ms;
+		if (done) /* it was told while the answer was on its way */
+			settle_told(c, ev, done->came_ms);
+		else
+			hold(c, ev);
 		return;
 	case CLAIM_DONE:
 		counters.claims_done++;
@@ -428,8 +440,7 @@ static void on_due(struct claiming *c, struct event *ev)
 		counters.hold_timeouts++;
 		event_send(c->events, ev);
 	} else if ((done = done_channel_find(claim_channel(c->claim), &ev->id_hash))) {
-		count_told(ev, done->came_ms);
-		on_mark(c, ev, OUTCOME_DUPLICATE);
+		settle_told(c, ev, done->came_ms);
 	} else {
 		claim_again(c, ev);
 	}
