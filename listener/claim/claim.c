@@ -526,6 +526,11 @@ bool claim_has_other_leader(struct claim *c, const char *source)
 	return presence_has_other_leader(c->presence, source);
 }
 
+bool claim_had_other_leader(struct claim *c, const char *source, int64_t ms)
+{
+	return claim_has_other_leader(c, source) && presence_knew_leader(c->presence, source, ms);
+}
+
 bool claim_is_used(const struct claim *c)
 {
 	return c->redis != NULL;

@@ -56,6 +56,8 @@ bool claim_is_used(const struct claim *c);
 /* Call for each message of this source (see event_origin()). Returns true if another listener leads it and so claims
  * its events first. That listener may be dead or not have received them, so do not rely on it. */
 bool claim_has_other_leader(struct claim *c, const char *source);
+/* The same, for one that was known at that time (loop clock). */
+bool claim_had_other_leader(struct claim *c, const char *source, int64_t ms);
 
 /* Asks for the right to store ev. Returns 0 and calls on_claimed later; or -1 if Redis cannot be asked, without a
  * callback. ev must live until then. The lease starts before the command is sent. */

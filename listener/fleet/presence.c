@@ -162,6 +162,13 @@ bool presence_has_other_leader(struct presence *p, const char *source)
 	return s->has_other_leader;
 }
 
+bool presence_knew_leader(struct presence *p, const char *source, int64_t ms)
+{
+	const struct peer *leader = leader_of(p, find_source(p, source));
+
+	return leader && leader->since_ms <= ms;
+}
+
 static void suspect(struct presence *p, struct peer *peer)
 {
 	peer->suspect_ms = now_ms(p);

@@ -56,6 +56,8 @@ void presence_hear(struct presence *p, const char *source);
 /* True if another listener leads the source and so stores its events first. Do not rely on it: the leader may be dead,
  * or not have received the event. */
 bool presence_has_other_leader(struct presence *p, const char *source);
+/* True if it was known at that time (loop clock), so that it may have what came then. */
+bool presence_knew_leader(struct presence *p, const char *source, int64_t ms);
 /* Call when the leader does not store the source's events: another listener leads for four seconds. */
 void presence_suspect_leader(struct presence *p, const char *source);
 /* Checks if the leader of this source is alive. Call again while events wait for it. */

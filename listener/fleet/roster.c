@@ -47,13 +47,14 @@ uint64_t roster_reader_seed(const char *name, size_t len)
 	return hash_text(name, len > NONCE_LEN ? len - NONCE_LEN : len);
 }
 
-static size_t add(struct roster *r, const char *name, size_t len)
+static size_t add(struct roster *r, const char *name, size_t len, int64_t now_ms)
 {
 	size_t at = find_place(r);
 
 	r->peers[at] = (struct peer){.name = memory_printf("%.*s", (int)len, name),
 				     .len = len,
 				     .seed = hash_text(name, len),
+				     .since_ms = now_ms,
 				     .reader_seed = roster_reader_seed(name, len)};
 	return at;
 }
@@ -67,7 +68,7 @@ uint16_t roster_find(struct roster *r, const char *name, size_t len, int64_t now
 	while (at < r->count && !is_named(&r->peers[at], name, len))
 		at++;
 	if (at == r->count)
-		at = add(r, name, len);
+		at = add(r, name, len, now_ms);
 	r->peers[at].met_ms = now_ms;
 	return (uint16_t)(at + 1);
 }

@@ -43,6 +43,7 @@ struct peer {
 	enum peer_state state;
 	struct heard *sources; /* sorted by id */
 	size_t source_count;
+	int64_t since_ms;   /* when one first named it */
 	int64_t met_ms;     /* when a claim or an answer last named it */
 	int64_t waited_ms;  /* when an event last waited for it; 0: never */
 	int64_t suspect_ms; /* when it was last found not to store; 0: never */

@@ -36,7 +36,7 @@ struct hole {
 	size_t key_len;
 	__int128 from, to;
 	char *cursor; /* JSON; NULL: the hole has numbers */
-	int64_t due_ms;
+	int64_t came_ms, due_ms;
 	struct backoff backoff;
 	unsigned int tries, calls;
 	uint64_t events;
@@ -413,8 +413,9 @@ static void insert(struct fill *f, struct hole *h)
 	*at = h;
 }
 
-/* The leader asks. The others check LOOKS times whether they lead, waiting twice as long each time: after a network
- * failure the leader may change every second, and each listener might leave the request to a former leader. */
+/* The leader asks, unless it started later and may not know of the hole. The others check LOOKS times whether they
+ * lead, waiting twice as long each time: after a network failure the leader may change every second, and each listener
+ * might leave the request to a former leader. */
 static void leave_first(struct fill *f)
 {
 	struct hole *h = f->first;
@@ -434,7 +435,7 @@ static void on_tick(uv_timer_t *timer)
 
 	if (f->request || !f->first || now_ms(f) < f->first->due_ms || pipeline_is_full(f->parts.pipeline))
 		return;
-	if (!f->session && pipeline_is_led_elsewhere(f->parts.pipeline, f->parts.profile->name))
+	if (!f->session && pipeline_is_led_elsewhere(f->parts.pipeline, f->parts.profile->name, f->first->came_ms))
 		leave_first(f);
 	else
 		call(f);
@@ -456,7 +457,8 @@ static void add(struct fill *f, struct hole *h)
 		free_hole(h);
 		return;
 	}
-	h->due_ms = now_ms(f) + SETTLE_MS;
+	h->came_ms = now_ms(f);
+	h->due_ms = h->came_ms + SETTLE_MS;
 	h->backoff = (struct backoff){.base_ms = 1000, .cap_ms = 60000};
 	insert(f, h);
 	if (!f->count++)

@@ -902,9 +902,9 @@ bool pipeline_is_full_for_producers(const struct pipeline *p)
 	return p->producers.is_full || pipeline_bytes(p) >= limit_of(p, &p->producers);
 }
 
-bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source)
+bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source, int64_t since_ms)
 {
-	return claim_has_other_leader(p->claim, source);
+	return claim_had_other_leader(p->claim, source, since_ms);
 }
 
 const struct claim *pipeline_claim(const struct pipeline *p)

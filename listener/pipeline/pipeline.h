@@ -84,8 +84,8 @@ void pipeline_charge(struct pipeline *p, long bytes);
  * remaining claims and calls on_drained. */
 void pipeline_drain(struct pipeline *p);
 
-/* True if another listener leads this source and so does what only one of the fleet should do. */
-bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source);
+/* True if another listener, known at that time (loop clock), leads this source and does what only one should do. */
+bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source, int64_t since_ms);
 
 /* Returns the events in flight, for the admin pages. */
 const struct events *pipeline_events(const struct pipeline *p);

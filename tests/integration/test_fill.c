@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #define SETTLED_MS 30000
+#define NEWCOMERS  5
 
 static struct feed *feed;
 
@@ -237,19 +238,26 @@ Test(fill, a_long_wait_that_a_source_asks_for_is_told)
 		  "%s", process_errors(listener_process(listener)));
 }
 
+/* Starts one of a fleet. */
+static struct listener *start_one(void)
+{
+	const char *config = suite_file(
+		"sources.json", suite_text("{\"sources\": [{\"name\": \"played\", " URL GAP FILL("") RULES "}]}",
+					   feed_port(feed), feed_port(feed)));
+
+	return listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = true},
+		"--config %s", config);
+}
+
 /* As after an outage: a listener becomes the leader that has left a hole to another for long. */
 Test(fill, a_hole_that_was_left_to_the_leader_holds_up_no_younger_one)
 {
 	struct listener *other;
 
 	bench_open();
-	const char *config = suite_file(
-		"sources.json", suite_text("{\"sources\": [{\"name\": \"played\", " URL GAP FILL("") RULES "}]}",
-					   feed_port(feed), feed_port(feed)));
-	listener = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
-				  config);
-	other = listener_start(&(struct listener_options){.database = db, .without_ingest = true}, "--config %s",
-			       config);
+	listener = start_one();
+	other = start_one();
 	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
 	answer("/missing/a/2/2", 404, "none");
 	send_number(1);
@@ -269,6 +277,30 @@ Test(fill, a_hole_that_was_left_to_the_leader_holds_up_no_younger_one)
 	answer("/missing/a/4/4", 200, "{\"list\":[{\"id\":\"e-4\",\"of\":\"a\",\"n\":4}]}");
 	send_number(5);
 	await(stored("true") == 4, 5000);
+}
+
+/* Only who hears the feed leads. */
+static bool is_filled_meanwhile(void)
+{
+	static int next = 4;
+
+	send_number(next++);
+	return stored("source = 'played#fill'") == 1;
+}
+
+/* One of those that have started since the hole leads most likely, and does not know of it. */
+Test(fill, a_hole_is_not_left_to_a_leader_that_started_later)
+{
+	answer("/missing/a/2/2", 200, "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2}]}");
+	bench_open();
+	listener = start_one();
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	await(is_counted("wsonce_redis_up", 1), SETTLED_MS);
+	send_number(1);
+	send_number(3);
+	for (int i = 0; i < NEWCOMERS; i++)
+		start_one();
+	await(is_filled_meanwhile(), SETTLED_MS);
 }
 
 /* A feed whose numbers jump, and one that has too much to say. */

@@ -183,6 +183,11 @@ bool claim_has_other_leader(struct claim *c, const char *source)
 	return fake.has_other_leader;
 }
 
+bool claim_had_other_leader(struct claim *c, const char *source, int64_t ms)
+{
+	return fake.has_other_leader;
+}
+
 struct presence *claim_presence(const struct claim *c)
 {
 	return NULL;
