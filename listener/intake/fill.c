@@ -413,9 +413,8 @@ static void insert(struct fill *f, struct hole *h)
 	*at = h;
 }
 
-/* The leader asks, unless it started later and may not know of the hole. The others check LOOKS times whether they
- * lead, waiting twice as long each time: after a network failure the leader may change every second, and each listener
- * might leave the request to a former leader. */
+/* The leader asks, unless it started after the hole. The others check LOOKS times whether they lead, waiting twice as
+ * long each time: the leader may change every second, and each listener might leave the request to a former one. */
 static void leave_first(struct fill *f)
 {
 	struct hole *h = f->first;
