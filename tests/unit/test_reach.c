@@ -86,8 +86,8 @@ Test(reach, a_path_is_not_taken_for_a_scheme)
 }
 
 /* A value that the feed sent, in the path of a URL, is not encoded if it is .. */
-/* Each of its steps is looked for in what the server says. */
-Test(reach, a_url_of_a_feed_is_no_book)
+/* When the server refuses it, each part of its path is masked in the reason. */
+Test(reach, a_url_has_at_most_64_kib)
 {
 	char url[65538];
 
