@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -46,6 +47,7 @@ struct export
 	char after[24];                                    /* id, at the time since */
 	char position[TIMESTAMP_SIZE + 24];                /* position of the last line written */
 	struct place places[PAGE_ROWS];                    /* the next page */
+	char next[60];                                     /* statement that reads the next page */
 	int place_count;
 	struct bytes lines; /* not yet written */
 	uint64_t written, total, left_out;
@@ -272,21 +274,28 @@ static int wait_for_writers(struct export *e, int64_t most_ms)
 
 /* As in postgres/connection.h, postgres_find_by_key(): statistics may date from a time when the table was small. */
 static const char sql_by_key[] = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off";
-static const char sql_next[] = "FETCH 2000 FROM wsonce_order";
 static const char lite_next[] = "SELECT id, size, (SELECT max(rowid) FROM wsonce_order) FROM wsonce_order"
 				" WHERE rowid > CAST(?1 AS INTEGER) ORDER BY rowid LIMIT 2000";
 
+/* The cursor's name is its own: behind a pooler in transaction mode, a page may come from a session that still has the
+ * cursor of another export. */
 static int put_in_order(struct export *e)
 {
 	const char *const values[] = {e->since, e->after, e->until, e->o->source, e->o->type};
 	struct session *s = e->session;
+	AUTO_FREE char *order = NULL;
+	uint64_t number = 0;
 
 	progress_show("putting the rows in order");
 	if (session_is_file(s))
 		return session_each_row(s, NULL, SQL_SQLITE_EXPORT_ORDER, 5, values, take_line, e);
+	uv_random(NULL, NULL, &number, sizeof(number), 0, NULL);
+	snprintf(e->next, sizeof(e->next), "FETCH 2000 FROM wsonce_order_%016" PRIx64, number);
+	order = memory_printf("DECLARE %s NO SCROLL CURSOR WITH HOLD FOR %s", strstr(e->next, "wsonce"),
+			      SQL_EXPORT_ORDER);
 	return session_run_alone(s, "BEGIN") ||
-			       session_run(s, SQL_EXPORT_ORDER, NULL, "sssss", values[0], values[1], values[2],
-					   values[3], values[4]) ||
+			       session_run(s, order, NULL, "sssss", values[0], values[1], values[2], values[3],
+					   values[4]) ||
 			       session_run_alone(s, "COMMIT") || session_run_alone(s, sql_by_key)
 		       ? -1
 		       : 0;
@@ -340,7 +349,7 @@ static int print_pages(struct export *e)
 
 		snprintf(after, sizeof(after), "%" PRIu64, seen);
 		e->place_count = 0;
-		failed = session_each_row(e->session, sql_next, lite_next, session_is_file(e->session), values,
+		failed = session_each_row(e->session, e->next, lite_next, session_is_file(e->session), values,
 					  take_place, e);
 		if (!failed && !e->place_count)
 			return 1;

@@ -3,7 +3,6 @@
 -- id, about how many bytes the payload has, and the number of rows. COMMIT makes the result, which is kept on the server's
 -- disk without a snapshot, so vacuum need not wait for the export. A row is stored after it is received, but clocks
 -- differ: hence the day. The condition on purged_at is always true, and lets the planner use two indexes.
-DECLARE wsonce_order NO SCROLL CURSOR WITH HOLD FOR
 SELECT id, pg_catalog.pg_column_size(payload), pg_catalog.count(*) OVER ()
 FROM :schema.events, LATERAL (SELECT coalesce(received_at, processed_at)) AS t (at)
 WHERE at >= $1::timestamptz AND (at > $1::timestamptz OR id > $2::bigint) AND at < $3::timestamptz

@@ -176,3 +176,13 @@ Test(bouncer, statement_mode_is_said_where_tables_are_to_be_made_and_stores_else
 	fleet_must_be_whole(&fleet, WAIT_MS);
 	fleet_end(&fleet);
 }
+
+/* A cursor stays in its session. In transaction mode, an export that finds one of another export must not read it. */
+Test(bouncer, an_export_does_not_meet_the_cursor_of_another_one)
+{
+	start_bouncer(1);
+	run_expect(pooled, 0, NULL, "migrate");
+	database_exec(direct, "INSERT INTO events (event_id, event_type, payload) VALUES ('a', '', '0')");
+	run_expect(pooled, 0, "\"event_id\":\"a\"", "export --live");
+	run_expect(pooled, 0, "\"event_id\":\"a\"", "export --live");
+}
