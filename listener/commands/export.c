@@ -244,8 +244,8 @@ static int find_end(struct export *e)
 	return 0;
 }
 
-/* Waits for transactions in Postgres that may have written rows and are not committed. */
-static int wait_for_writers(struct export *e, int64_t most_ms)
+/* Waits for transactions in Postgres that may have written to the table and are not committed. */
+static int wait_for_writers(struct export *e, const char *table, int64_t most_ms)
 {
 	int64_t end_ms = clock_ms(CLOCK_MONOTONIC) + most_ms;
 	char *writers = NULL;
@@ -253,16 +253,16 @@ static int wait_for_writers(struct export *e, int64_t most_ms)
 	int failed = 0;
 
 	while (is_open && !failed) {
-		AUTO_ROWS *rows = session_query(e->session, SQL_EXPORT_WRITERS, NULL, "ss", writers, e->until);
+		AUTO_ROWS *rows = session_query(e->session, SQL_EXPORT_WRITERS, NULL, "sss", writers, e->until, table);
 
 		is_open = rows && !session_is_null(rows, 0, 0);
 		free(writers);
 		writers = is_open ? memory_strdup(session_text(rows, 0, 0)) : NULL;
 		failed = rows ? 0 : -1;
 		if (is_open && clock_ms(CLOCK_MONOTONIC) > end_ms)
-			failed = -dispatch_fail("%s has written to events and is not committed: wait until it ends, "
-						"or give --live",
-						session_text(rows, 0, 1));
+			failed = -dispatch_fail("%s has written to %s and is not committed: wait until it ends%s",
+						session_text(rows, 0, 1), table,
+						e->o->is_letters ? "" : ", or give --live");
 		else if (is_open)
 			poll(NULL, 0, LOOK_MS);
 	}
@@ -366,7 +366,7 @@ static int export_rows(struct export *e, int64_t timeout_ms)
 {
 	int ended;
 
-	if (!e->o->is_live && (find_end(e) || wait_for_writers(e, timeout_ms)))
+	if (!e->o->is_live && (find_end(e) || wait_for_writers(e, "events", timeout_ms)))
 		return -1;
 	if (put_in_order(e))
 		return -1;
@@ -380,16 +380,25 @@ static int export_rows(struct export *e, int64_t timeout_ms)
 
 /* --- dead letters --- */
 
-static int export_letters(struct export *e, const char *consumer)
+/* A letter may be committed after one with a larger id. */
+static int export_letters(struct export *e, const char *consumer, int64_t timeout_ms)
 {
-	const char *const values[] = {consumer, e->after, e->since, e->until, e->o->source, e->o->type};
-	int failed = 0;
+	static const char sql_last[] = "SELECT coalesce(pg_catalog.max(id), 0) FROM :schema.dead_letters";
+	AUTO_ROWS *last = session_query(e->session, sql_last, sql_last, "");
+	int failed = !last || wait_for_writers(e, "dead_letters", timeout_ms) ? -1 : 0;
+	const char *const values[] = {consumer,
+				      e->after,
+				      e->since,
+				      e->until,
+				      e->o->source,
+				      e->o->type,
+				      failed ? NULL : session_text(last, 0, 0)};
 
 	interrupt_watch();
 	e->start_ms = clock_ms(CLOCK_MONOTONIC);
 	while (!failed && may_go_on(e)) {
 		e->place_count = 0;
-		failed = session_each_row(e->session, SQL_EXPORT_LETTERS, SQL_SQLITE_EXPORT_LETTERS, 6, values,
+		failed = session_each_row(e->session, SQL_EXPORT_LETTERS, SQL_SQLITE_EXPORT_LETTERS, 7, values,
 					  take_line, e);
 		write_lines(e);
 		show_progress(e);
@@ -437,7 +446,7 @@ int export_command(const struct invocation *in)
 	begin(&e);
 	if (!session_is_file(e.session) && session_run_alone(e.session, sql_begin))
 		return STATUS_FAILED;
-	ended = e.o->is_letters ? export_letters(&e, in->config->consumer)
+	ended = e.o->is_letters ? export_letters(&e, in->config->consumer, in->config->postgres_timeout_ms)
 				: export_rows(&e, in->config->postgres_timeout_ms);
 	bytes_free(&e.lines);
 	return print_end(&e, ended);

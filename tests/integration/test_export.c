@@ -225,6 +225,25 @@ Test(export, it_waits_for_transactions_that_have_written_and_says_which_does_not
 	cr_assert(strstr(process_output(p), "\"event_id\":\"late\""));
 }
 
+/* The letter of the open transaction has the smaller id, which a later --after leaves out. */
+Test(export, it_waits_for_transactions_that_have_written_dead_letters)
+{
+	struct database *writer = database_open(database_conninfo(db));
+	struct database *writers[] = {writer, db};
+
+	run_expect(db, 0, NULL, "migrate");
+	database_exec(writer, "BEGIN");
+	for (int i = 0; i < 2; i++)
+		database_exec(writers[i],
+			      "INSERT INTO dead_letters (digest, reason, raw, instance_id) VALUES ('%d', '', '', 'i')",
+			      i);
+	run_expect_error(db, 1, "has written to dead_letters and is not committed",
+			 "export --dead-letters --postgres-timeout 1");
+	database_exec(writer, "COMMIT");
+	struct run run = run_on(db, "export --dead-letters");
+	cr_assert_eq(lines_of(run.output), 2, "%s", run.errors);
+}
+
 /* --- what ends it in the middle --- */
 
 /* Starts an export into a pipe that nobody reads once it is full. */
