@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uv.h>
 
+#include "base/backoff.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/timestamp.h"
@@ -205,42 +205,29 @@ static void show_progress(const struct export *e)
 
 /* --- what can no longer change --- */
 
-struct settled {
-	int64_t us;
-	char name[80];
-};
-
-static void take_settled(void *arg, const char *const *cells, int n)
-{
-	struct settled *settled = arg;
-
-	(void)n;
-	settled->us = strtoll(cells[0], NULL, 10);
-	snprintf(settled->name, sizeof(settled->name), "%s", cells[1] ? cells[1] : "");
-}
-
 /* Lowers until to the time before which no listener will store another row. */
 static int find_end(struct export *e)
 {
-	char now[24];
-	const char *const values[] = {now};
-	struct settled settled = {0, ""};
-	char at[TIMESTAMP_SIZE];
+	bool is_file = session_is_file(e->session);
+	char now[24], at[TIMESTAMP_SIZE];
+	AUTO_ROWS *rows = NULL;
+	int64_t us;
 
 	snprintf(now, sizeof(now), "%" PRId64, clock_us(CLOCK_REALTIME));
-	if (session_each_row(e->session, SQL_EXPORT_SETTLED, SQL_SQLITE_EXPORT_SETTLED, session_is_file(e->session),
-			     values, take_settled, &settled))
+	rows = session_query(e->session, SQL_EXPORT_SETTLED, SQL_SQLITE_EXPORT_SETTLED, is_file ? "s" : "", now);
+	if (!rows)
 		return -1;
-	if (e->o->until_us && e->o->until_us <= settled.us)
+	us = session_number(rows, 0, 0);
+	if (e->o->until_us && e->o->until_us <= us)
 		return 0;
-	timestamp_print_to(settled.us, 6, e->until);
+	timestamp_print_to(us, 6, e->until);
 	e->is_short = e->o->until_us;
-	if (e->is_short && *settled.name)
+	if (e->is_short && !session_is_null(rows, 0, 1))
 		dispatch_fail(
 			"the listener %s may still store rows received after %s: try again in a minute, or give --live",
-			settled.name, timestamp_print_to(settled.us, 3, at));
+			session_text(rows, 0, 1), timestamp_print_to(us, 3, at));
 	else if (e->is_short)
-		dispatch_fail("--until is after %s, up to which all is stored", timestamp_print_to(settled.us, 3, at));
+		dispatch_fail("--until is after %s, up to which all is stored", timestamp_print_to(us, 3, at));
 	return 0;
 }
 
@@ -277,20 +264,17 @@ static const char sql_by_key[] = "SET enable_hashjoin = off; SET enable_mergejoi
 static const char lite_next[] = "SELECT id, size, (SELECT max(rowid) FROM wsonce_order) FROM wsonce_order"
 				" WHERE rowid > CAST(?1 AS INTEGER) ORDER BY rowid LIMIT 2000";
 
-/* The cursor's name is its own: behind a pooler in transaction mode, a page may come from a session that still has the
- * cursor of another export. */
+/* Behind a pooler in transaction mode, the session of a page may have the cursor of another export. */
 static int put_in_order(struct export *e)
 {
 	const char *const values[] = {e->since, e->after, e->until, e->o->source, e->o->type};
 	struct session *s = e->session;
 	AUTO_FREE char *order = NULL;
-	uint64_t number = 0;
 
 	progress_show("putting the rows in order");
 	if (session_is_file(s))
 		return session_each_row(s, NULL, SQL_SQLITE_EXPORT_ORDER, 5, values, take_line, e);
-	uv_random(NULL, NULL, &number, sizeof(number), 0, NULL);
-	snprintf(e->next, sizeof(e->next), "FETCH 2000 FROM wsonce_order_%016" PRIx64, number);
+	snprintf(e->next, sizeof(e->next), "FETCH 2000 FROM wsonce_order_%d_%u", getpid(), backoff_draw());
 	order = memory_printf("DECLARE %s NO SCROLL CURSOR WITH HOLD FOR %s", strstr(e->next, "wsonce"),
 			      SQL_EXPORT_ORDER);
 	return session_run_alone(s, "BEGIN") ||
@@ -366,9 +350,7 @@ static int export_rows(struct export *e, int64_t timeout_ms)
 {
 	int ended;
 
-	if (!e->o->is_live && (find_end(e) || wait_for_writers(e, "events", timeout_ms)))
-		return -1;
-	if (put_in_order(e))
+	if ((!e->o->is_live && (find_end(e) || wait_for_writers(e, "events", timeout_ms))) || put_in_order(e))
 		return -1;
 	interrupt_watch();
 	e->start_ms = clock_ms(CLOCK_MONOTONIC);
