@@ -38,7 +38,7 @@ struct hole {
 	char *cursor; /* JSON; NULL: the hole has numbers */
 	int64_t came_ms, due_ms;
 	struct backoff backoff;
-	unsigned int tries, calls;
+	unsigned int calls;
 	uint64_t events;
 };
 
@@ -155,7 +155,7 @@ static void retry(struct fill *f, const char *reason, int64_t wait_ms)
 	struct hole *h = f->first;
 	int64_t backoff_ms = backoff_next(&h->backoff, backoff_draw());
 
-	if (++h->tries == TRIES || h->calls == CALLS_MAX) {
+	if (h->backoff.tries == TRIES || h->calls == CALLS_MAX) {
 		give_up(f, reason);
 		return;
 	}
@@ -264,14 +264,13 @@ static uint64_t shrink(struct fill *f)
 	return (uint64_t)(before - (h->to - h->from));
 }
 
-/* Moves the cursor to the page's end. Returns false if there is no further page. */
+/* Moves the cursor to the page's end. Returns false if it is there already. */
 static bool turn_page(struct fill *f)
 {
 	struct hole *h = f->first;
 	struct slice mark = session_mark(f->session);
 
-	if (f->elements < (size_t)f->parts.profile->fill.max || !mark.at ||
-	    (strlen(h->cursor) == mark.len && memcmp(h->cursor, mark.at, mark.len) == 0))
+	if (!mark.at || (strlen(h->cursor) == mark.len && memcmp(h->cursor, mark.at, mark.len) == 0))
 		return false;
 	free(h->cursor);
 	h->cursor = memory_strndup(mark.at, mark.len);
@@ -282,13 +281,13 @@ static void end_page(struct fill *f)
 {
 	struct hole *h = f->first;
 	uint64_t numbers = h->cursor ? 0 : shrink(f);
-	bool is_over = h->cursor ? !turn_page(f) : h->from > h->to;
+	bool is_over = h->cursor ? f->elements < (size_t)f->parts.profile->fill.max : h->from > h->to;
 
 	f->filled += numbers;
 	if (is_over) {
 		finish(f);
-	} else if ((h->cursor || numbers) && h->calls < CALLS_MAX) {
-		h->tries = 0;
+	} else if ((h->cursor ? turn_page(f) : numbers > 0) && h->calls < CALLS_MAX) {
+		backoff_reset(&h->backoff);
 		h->due_ms = now_ms(f) + f->parts.profile->fill.every_ms;
 	} else {
 		retry(f, "the answers do not contain all of them", 0);
@@ -373,7 +372,8 @@ static void begin(struct fill *f)
 
 	f->session = session_new(f->parts.profile, false);
 	feed_client_hide(f->parts.client, f->session);
-	f->number_count = f->first->tries = 0;
+	f->number_count = 0;
+	backoff_reset(&f->first->backoff);
 	session_load(f->session, session_save(*f->parts.session));
 	if (h->cursor)
 		session_restore(f->session, (struct slice){h->cursor, strlen(h->cursor)}, time(NULL));
@@ -419,11 +419,11 @@ static void leave_first(struct fill *f)
 {
 	struct hole *h = f->first;
 
-	if (++h->tries == LOOKS) {
+	if (++h->backoff.tries == LOOKS) {
 		drop_first(f);
 		return;
 	}
-	h->due_ms = now_ms(f) + (SETTLE_MS << h->tries);
+	h->due_ms = now_ms(f) + (SETTLE_MS << h->backoff.tries);
 	f->first = h->next;
 	insert(f, h);
 }

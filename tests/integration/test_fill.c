@@ -130,7 +130,7 @@ Test(fill, an_error_is_tried_again_and_a_refusal_is_not)
 /* Pages of two: each is asked for with the cursor of the one before. The frames of the feed have another form. */
 Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 {
-	answer("/since/1", 200, "[{\"uid\":2},{\"uid\":3}]");
+	answer("/since/1", 200, "[{\"uid\":1},{\"uid\":0}]"); /* full, but it leads nowhere */
 	START(URL "\"cursor\": {\"kind\": \"max\"}, \"fill\": {\"http\": {\"url\": "
 		  "\"http://127.0.0.1:%d/since/${cursor}\"}, "
 		  "\"events\": \"\", \"frame\": {\"id\": \"e-${/uid}\", \"seq\": \"${/uid}\", \"all\": \"${}\"}, "
@@ -144,13 +144,15 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 	feed_drop_all(feed);
 	await(feed_connections(feed) >= 2, SETTLED_MS);
 	feed_send_text(feed, "{\"id\":\"e-6\",\"seq\":6}");
-	await(stored("true") == 4, SETTLED_MS);
+	await(is_counted("wsonce_fill_calls_total", 2), SETTLED_MS, "it counts as the end");
+	answer("/since/1", 200, "[{\"uid\":2},{\"uid\":3}]");
+	await(stored("event_id > 'e-1'") == 3, SETTLED_MS);
 	answer("/since/3", 200, "[{\"uid\":4},{\"uid\":5}]");
-	await(stored("true") == 6, SETTLED_MS);
+	await(stored("event_id > 'e-1'") == 5, SETTLED_MS);
 	answer("/since/5", 200, "[{\"uid\":6}]");
 	await(listener_has_logged(listener, "fetched events that a source did not send"), SETTLED_MS);
 	cr_assert_eq(stored("payload->'all'->>'uid' = '4'"), 1);
-	cr_assert_eq(stored("true"), 6);
+	cr_assert_eq(stored("event_id > 'e-0'"), 6);
 }
 
 /* The others of the page are read. */
