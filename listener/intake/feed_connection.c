@@ -149,7 +149,7 @@ static void apply_hold(struct feed_connection *conn)
 
 void feed_connection_send(struct feed_connection *conn, struct slice frame)
 {
-	say(conn, frame, RATE_LIMIT_ACK);
+	say(conn, frame, conn->p->profile->ack_mode == ACK_MODE_CUMULATIVE ? RATE_LIMIT_LAST_ACK : RATE_LIMIT_ACK);
 	apply_hold(conn);
 }
 

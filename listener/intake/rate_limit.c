@@ -18,11 +18,14 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s, int64_t now_ms)
 	*c = (struct rate_limit){.rate = rate_per_s, .at_ms = now_ms};
 	c->allowed = rate_per_s > 1 ? rate_per_s : rate_per_s > 0 ? 1 : RATE_LIMIT_REPLIES;
 	list_init(&c->queue);
+	list_init(&c->ack_queue);
 }
 
 static struct message *first(const struct rate_limit *c)
 {
-	return list_is_empty(&c->queue) ? NULL : list_entry(c->queue.next, struct message, link);
+	const struct list *queue = list_is_empty(&c->queue) ? &c->ack_queue : &c->queue;
+
+	return list_is_empty(queue) ? NULL : list_entry(queue->next, struct message, link);
 }
 
 static void drop(struct rate_limit *c, struct message *m)
@@ -62,7 +65,7 @@ static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack
 	m->len = len;
 	m->is_ack = is_ack;
 	memcpy(m->text, text, len);
-	list_append(&c->queue, &m->link);
+	list_append(is_ack ? &c->ack_queue : &c->queue, &m->link);
 	c->acks += is_ack;
 	c->waiting += !is_ack;
 	c->bytes += len;
@@ -71,15 +74,18 @@ static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg)
 {
-	bool is_free = c->rate <= 0 && kind != RATE_LIMIT_REPLY;
+	bool is_free = c->rate <= 0 && kind != RATE_LIMIT_REPLY, is_last = kind == RATE_LIMIT_LAST_ACK;
+	bool is_ack = kind == RATE_LIMIT_ACK || is_last;
 
-	if (is_free || (list_is_empty(&c->queue) && may_send(c, now_ms))) {
+	while (is_last && c->acks)
+		drop(c, list_entry(c->ack_queue.next, struct message, link));
+	if (is_free || (!first(c) && may_send(c, now_ms))) {
 		send(arg, text, len);
 		return 0;
 	}
-	if ((kind != RATE_LIMIT_ACK && c->waiting >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
+	if ((!is_ack && c->waiting >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
 		return -1;
-	keep(c, text, len, kind == RATE_LIMIT_ACK);
+	keep(c, text, len, is_ack);
 	return 0;
 }
 

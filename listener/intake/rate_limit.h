@@ -13,9 +13,10 @@
 #define RATE_LIMIT_BYTES   (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
 
 enum rate_limit_kind {
-	RATE_LIMIT_OWN,   /* our first messages and pings */
-	RATE_LIMIT_ACK,   /* for events */
-	RATE_LIMIT_REPLY, /* answers to frames: the feed decides how many */
+	RATE_LIMIT_OWN,      /* our first messages and pings */
+	RATE_LIMIT_ACK,      /* for events */
+	RATE_LIMIT_LAST_ACK, /* the same, and it covers all acks before it */
+	RATE_LIMIT_REPLY,    /* answers to frames: the feed decides how many */
 };
 
 /* For one connection; see rate_limit_init. */
@@ -23,8 +24,8 @@ struct rate_limit {
 	double rate;    /* messages per second of all kinds; 0: RATE_LIMIT_REPLIES, replies only */
 	double allowed; /* messages that may go now */
 	int64_t at_ms;  /* when allowed was computed */
-	struct list queue;
-	size_t acks, waiting; /* messages of the queue: acks, and others */
+	struct list queue, ack_queue;
+	size_t waiting, acks; /* messages in each */
 	size_t bytes;         /* of all */
 };
 
@@ -34,7 +35,8 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s, int64_t now_ms);
 void rate_limit_clear(struct rate_limit *c);
 
 /* Calls send at once if the rate allows it, else queues a copy. Returns 0, or -1 if the queue is full. Acks fill
- * it only by their bytes, since thousands of events may be stored together: stop reading when many wait. */
+ * it only by their bytes, since thousands of events may be stored together: stop reading when many wait. All other
+ * messages go before them, since a heartbeat must not be late. */
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg);
 

@@ -88,17 +88,31 @@ Test(rate_limit, who_provokes_more_is_told_so)
 	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), -1);
 }
 
-Test(rate_limit, acks_wait_however_many_they_are_and_take_no_reply_s_place)
+/* A feed may end a connection whose heartbeat is late. */
+Test(rate_limit, acks_wait_however_many_they_are_and_hold_up_no_reply)
 {
 	rate_limit_init(&rate_limit, 1, 0);
 	for (int i = 0; i < 3 * RATE_LIMIT_WAITING; i++)
 		cr_assert_eq(say("a", RATE_LIMIT_ACK, 0), 0);
 	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
 	cr_assert_eq(rate_limit.acks, 3 * RATE_LIMIT_WAITING - 1);
-	for (int i = 1; i <= 3 * RATE_LIMIT_WAITING; i++)
+	go_on(1000);
+	cr_assert_str_eq(said, "ar");
+	for (int i = 2; i <= 3 * RATE_LIMIT_WAITING; i++)
 		go_on(1000 * i);
-	cr_assert_str_eq(said + 3 * RATE_LIMIT_WAITING, "r");
 	cr_assert_eq(rate_limit.acks, 0);
+}
+
+Test(rate_limit, an_ack_that_covers_others_replaces_them)
+{
+	rate_limit_init(&rate_limit, 1, 0);
+	say("1", RATE_LIMIT_LAST_ACK, 0);
+	say("2", RATE_LIMIT_LAST_ACK, 0);
+	say("3", RATE_LIMIT_LAST_ACK, 0);
+	cr_assert_eq(rate_limit.acks, 1);
+	go_on(1000);
+	go_on(2000);
+	cr_assert_str_eq(said, "13");
 }
 
 Test(rate_limit, long_replies_fill_the_queue_sooner)
