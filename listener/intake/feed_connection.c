@@ -208,7 +208,6 @@ static void on_frame(void *ctx)
 static void on_event(void *ctx, const struct session_event *event)
 {
 	struct feed_connection *conn = ctx;
-
 	struct session_event numbered = *event;
 
 	conn->count.events++;
