@@ -206,7 +206,7 @@ int webhooks_resend(const struct invocation *in)
 		return dispatch_fail("no event %s is stored%s, or its payload was purged", o->event,
 				     o->since_us || o->until_us ? " in that time" : "");
 	print_resent(&r, o);
-	if (n >= 0 && interrupt_has_come())
+	if ((n < 0 && r.after_id) || interrupt_has_come())
 		dispatch_fail("interrupted; go on with --since %s", timestamp_print(r.after_us, from));
 	return n || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
