@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 
+#include "base/log_spell.h"
 #include "feed/secrets.h"
 #include "unit.h"
 
@@ -68,5 +69,24 @@ Test(gap, holes_of_many_sources_are_twenty_lines)
 	}
 	cr_assert_eq(captured_times("level=warn"), 20, "%s", captured());
 	capture_end();
+	secrets_free(secrets);
+}
+
+Test(gap, a_hole_an_hour_after_the_last_one_is_no_failure_that_goes_on)
+{
+	struct secrets *secrets = secrets_new();
+	struct gaps *gaps = gaps_new();
+
+	note(gaps, 1, "1", false);
+	note(gaps, 1, "3", true);
+	gaps_tell(gaps, "ticks", secrets, 60000);
+	for (int i = 0; i < 25; i++)
+		log_of_many(true, LOG_WARN, 3660000, "gone", "source=%d", i);
+	note(gaps, 1, "5", true);
+	capture_begin();
+	gaps_tell(gaps, "ticks", secrets, 3660000);
+	cr_assert_eq(captured_times("level=warn"), 1, "%s", captured());
+	capture_end();
+	gaps_free(gaps);
 	secrets_free(secrets);
 }
