@@ -86,6 +86,19 @@ Test(trouble, a_lock_of_the_table_of_dead_letters_stops_no_event)
 	await(!listener_page_has(listener, "/readyz", "dead letters"), WAIT_MS);
 }
 
+Test(trouble, a_dead_letter_that_a_drain_leaves_is_told)
+{
+	struct database *holder = database_open(database_conninfo(db));
+
+	start("none", "--drain-timeout 1");
+	database_exec(holder, "BEGIN; LOCK TABLE dead_letters IN EXCLUSIVE MODE");
+	peer_sendf(producer, "garbage");
+	await(must_be_named("dead letters cannot be written"), WAIT_MS);
+	cr_assert_eq(listener_stop(listener), 1);
+	cr_assert(listener_has_logged(listener, "reason=\"dead letters cannot be written"));
+	database_free(holder);
+}
+
 /* A server that takes connections and never answers. */
 Test(trouble, a_listener_that_still_connects_says_so)
 {
