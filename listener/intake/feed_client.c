@@ -546,7 +546,7 @@ static void tell_unmatched(struct feed_client *c)
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
 	secrets_mask(c->secrets, c->example);
-	log_of_many(now_ms(c) - c->told_ms < 2 * TELL_MS, c->events ? LOG_INFO : LOG_WARN, now_ms(c),
+	log_of_many(now_ms(c) - c->told_ms < (int64_t)2 * TELL_MS, c->events ? LOG_INFO : LOG_WARN, now_ms(c),
 		    "frames of a source match no rule of its profile", "source=%s frames=%llu events=%llu example=%s",
 		    name_of(c), (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example);
 	c->told_ms = now_ms(c);
