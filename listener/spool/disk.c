@@ -317,6 +317,8 @@ static uint64_t look(struct disk *d, uint64_t first, struct segment_head *head)
 	*head = s->head;
 	while (!error && !s->head.count && (step = segment_next(s, &r)) == SEGMENT_RECORD)
 		head->count = r.ordinal - first + 1;
+	if (!error && !s->head.count) /* its process was killed and may not have synced it */
+		(void)fdatasync(d->file.fd);
 	if (s->torn)
 		log_warn("the last record of a spool segment is incomplete, and was ignored", "segment=%llu bytes=%zu",
 			 (unsigned long long)first, s->torn);
