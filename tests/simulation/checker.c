@@ -64,7 +64,7 @@ static struct {
 	int letter_count;
 	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
 	bool has_slow_rows, has_clock_steps;
-	int too_long[SIM_LISTENERS]; /* timed-out statements since this listener last stored a row */
+	int too_long[SIM_LISTENERS]; /* timed-out statements since this listener last committed something */
 	int64_t forgotten_at;        /* when the database last lost commits; -1 if never */
 	char owners[SIM_LISTENERS][OWNER_MAX];
 	int64_t owners_since[SIM_LISTENERS];
@@ -474,6 +474,7 @@ void sim_committed_letter(int process, const unsigned char digest[32], const cha
 	memcpy(l->digest, digest, 32);
 	l->is_gone = false;
 	sim_log(process, "message %d is a dead letter: %s", at, reason);
+	checker.too_long[process] = 0;
 	cost_letter();
 	if (m->event < 0)
 		return;
