@@ -594,20 +594,58 @@ static unsigned int judge_handshake(struct lws *wsi)
 	return 0;
 }
 
+static void log_refusal(struct ingest *i, const struct address *address, struct refusal refusal)
+{
+	refusal.flag = "--ingest";
+	refusal.peer = address_key(address);
+	counters.ingest_refused++;
+	refused_peers_log(&i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
+}
+
+/* Ends the oldest connection of the token that has most of them, if those are more than a quarter and more than the
+ * newcomer's token will have. Returns false if there is none. */
+static bool make_room(struct ingest *i, const struct token *newcomer)
+{
+	uint64_t most = (uint64_t)i->config->ingest_connections / 4, own = newcomer ? newcomer->connections + 1 : 1;
+	const struct token *greedy = NULL;
+
+	most = most > own ? most : own;
+	for (const struct token *t = tokens_first(i->tokens); t; t = t->next) {
+		greedy = t->connections > most ? t : greedy;
+		most = t->connections > most ? t->connections : most;
+	}
+	if (!greedy)
+		return false;
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		if (s->token != greedy)
+			continue;
+		list_remove(node);
+		list_append(&i->sessions, node); /* the next one to end is another */
+		ws_kill(i->ws, s->link.wsi);
+		log_refusal(i, s->address,
+			    (struct refusal){.reason = "it made room for another token", .token = greedy->name});
+		break;
+	}
+	return true;
+}
+
 /* Returns 0 if there is room for one more producer, else the HTTP status to refuse it with. */
-static unsigned int judge_room(const struct ingest *i, const struct handshake *h)
+static unsigned int judge_room(struct ingest *i, const struct handshake *h)
 {
 	size_t most = (size_t)i->config->ingest_per_address;
+	bool is_full = i->session_count >= (size_t)i->config->ingest_connections;
 
-	if (i->is_draining || i->session_count >= (size_t)i->config->ingest_connections)
-		return HTTP_STATUS_SERVICE_UNAVAILABLE;
 	if (h->token && producer_debt_is_over(h->token->debt_ms, 1, clock_of(i)))
 		return TOO_MANY_REQUESTS;
-	return most && address_producers(h->address) >= most ? TOO_MANY_REQUESTS : 0;
+	if (most && address_producers(h->address) >= most)
+		return TOO_MANY_REQUESTS;
+	return i->is_draining || (is_full && !make_room(i, h->token)) ? HTTP_STATUS_SERVICE_UNAVAILABLE : 0;
 }
 
 /* Returns 0 to accept the upgrade, or the HTTP status to refuse it with. */
-static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struct handshake *h)
+static unsigned int judge_upgrade(struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	unsigned int status;
 
@@ -641,14 +679,6 @@ static const char *headers_of(unsigned int status)
 		return "Retry-After: 1\r\n";
 	}
 	return "";
-}
-
-static void log_refusal(struct ingest *i, const struct address *address, struct refusal refusal)
-{
-	refusal.flag = "--ingest";
-	refusal.peer = address_key(address);
-	counters.ingest_refused++;
-	refused_peers_log(&i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
 }
 
 static int refuse_upgrade(struct ingest *i, struct lws *wsi, unsigned int status)

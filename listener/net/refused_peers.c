@@ -36,5 +36,6 @@ void refused_peers_log(struct refused_peers *r, const struct refusal *what, int6
 		log_info("client refused", "setting=%s peer=%s status=%u token=%s", what->flag, peer, what->status,
 			 what->token);
 	else
-		log_info("client refused", "setting=%s peer=%s reason=%s", what->flag, peer, what->reason);
+		log_info("client refused", "setting=%s peer=%s reason=%s token=%s", what->flag, peer, what->reason,
+			 what->token);
 }

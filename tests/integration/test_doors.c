@@ -107,6 +107,24 @@ Test(doors, who_is_refused_is_named_in_the_log_if_it_showed_a_token)
 	peer_free(till);
 }
 
+/* A client that forgets to close its connections would keep all others out. */
+Test(doors, who_has_most_of_the_connections_makes_room_for_others)
+{
+	struct peer *shop[8], *till;
+
+	write_tokens("shop the-token-of-the-shop\ntill the-token-of-the-till\n");
+	bench_start("--ingest-token-file %s --ingest-max-connections 8", tokens);
+	for (int i = 0; i < 8; i++)
+		shop[i] = open_with("the-token-of-the-shop", NULL);
+	cr_assert(till = open_with("the-token-of-the-till", NULL), "no place");
+	cr_assert_eq(peer_recv_close(shop[0], SETTLED_MS), 1006, "the oldest has not made room");
+	cr_assert(listener_has_logged(listener, "reason=\"it made room for another token\" token=shop"));
+	await(count_of("token_connections", "shop") == 7, SETTLED_MS);
+	expect_status("the-token-of-the-shop", 503);
+	ack_expect((peer_send_text(shop[1], "{\"event_id\":\"a\"}"), shop[1]), "a", "persisted");
+	ack_expect((peer_send_text(till, "{\"event_id\":\"b\"}"), till), "b", "persisted");
+}
+
 static void expect_letter_of(const char *sender, const char *id, const char *part)
 {
 	cr_assert_eq(bench_count("dead_letters WHERE sender = '%s' AND "
