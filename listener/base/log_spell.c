@@ -33,6 +33,11 @@ void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event)
 	s->times = 0;
 }
 
+bool log_goes_on(int64_t told_ms, int64_t now_ms)
+{
+	return told_ms && now_ms - told_ms < (int64_t)2 * SPELL_TELL_MS;
+}
+
 enum log_level log_limit_lines(bool is_again, enum log_level level, int64_t now_ms, size_t *more)
 {
 	static struct {

@@ -34,6 +34,8 @@ void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
 \
 		log_write(limited, event, fields " more_lines=%zu", __VA_ARGS__, more_lines); \
 	} while (0)
+/* True if the next line about a failure last logged at told_ms (0: never) repeats that one. */
+bool log_goes_on(int64_t told_ms, int64_t now_ms);
 enum log_level log_limit_lines(bool is_again, enum log_level level, int64_t now_ms, size_t *more);
 
 #endif

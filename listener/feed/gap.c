@@ -126,7 +126,7 @@ void gaps_tell(struct gaps *g, const char *source, const struct secrets *secrets
 	if (!g || g->count.gaps == g->told.gaps || (g->told_ms && now_ms - g->told_ms < TELL_MS))
 		return;
 	secrets_mask(secrets, g->example);
-	log_of_many(now_ms - g->told_ms < (int64_t)2 * TELL_MS, LOG_WARN, now_ms,
+	log_of_many(log_goes_on(g->told_ms, now_ms), LOG_WARN, now_ms,
 		    "sequence numbers of a source are missing: events were lost or will come later",
 		    "source=%s gaps=%llu missing=%llu example=%s", source,
 		    (unsigned long long)(g->count.gaps - g->told.gaps),

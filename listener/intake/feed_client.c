@@ -534,10 +534,10 @@ void feed_client_on_trouble(struct feed_client *c, const char *trouble)
 
 	if (c->trouble_ms && now_ms(c) - c->trouble_ms < TELL_MS)
 		return;
-	c->trouble_ms = now_ms(c);
 	secrets_mask(c->secrets, text);
-	log_one_of_many(LOG_WARN, now_ms(c), "ignoring invalid data from a source", "source=%s reason=%s", name_of(c),
-			text);
+	log_of_many(log_goes_on(c->trouble_ms, now_ms(c)), LOG_WARN, now_ms(c), "ignoring invalid data from a source",
+		    "source=%s reason=%s", name_of(c), text);
+	c->trouble_ms = now_ms(c);
 }
 
 /* Logs at most once a minute, as a warning if no event came in that time. */
@@ -546,7 +546,7 @@ static void tell_unmatched(struct feed_client *c)
 	if (!c->unmatched || (c->told_ms && now_ms(c) - c->told_ms < TELL_MS))
 		return;
 	secrets_mask(c->secrets, c->example);
-	log_of_many(now_ms(c) - c->told_ms < (int64_t)2 * TELL_MS, c->events ? LOG_INFO : LOG_WARN, now_ms(c),
+	log_of_many(log_goes_on(c->told_ms, now_ms(c)), c->events ? LOG_INFO : LOG_WARN, now_ms(c),
 		    "frames of a source match no rule of its profile", "source=%s frames=%llu events=%llu example=%s",
 		    name_of(c), (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example);
 	c->told_ms = now_ms(c);

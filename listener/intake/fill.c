@@ -119,6 +119,7 @@ static unsigned int count_told(const struct fill *f, struct told *t)
 
 static void tell_missing(struct fill *f, const struct hole *h, const char *reason)
 {
+	bool goes_on = log_goes_on(f->missing.ms, now_ms(f));
 	unsigned int holes = count_told(f, &f->missing);
 	char what[WHAT_BYTES];
 
@@ -127,9 +128,9 @@ static void tell_missing(struct fill *f, const struct hole *h, const char *reaso
 		return;
 	describe(h, what);
 	feed_client_mask(f->parts.client, what);
-	log_one_of_many(LOG_WARN, now_ms(f), "cannot fetch all events that a source did not send",
-			"source=%s holes=%u example=%s calls=%u reason=%s", f->parts.profile->name, holes, what,
-			h->calls, reason);
+	log_of_many(goes_on, LOG_WARN, now_ms(f), "cannot fetch all events that a source did not send",
+		    "source=%s holes=%u example=%s calls=%u reason=%s", f->parts.profile->name, holes, what, h->calls,
+		    reason);
 }
 
 static void give_up(struct fill *f, const char *reason)
