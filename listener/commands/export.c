@@ -368,13 +368,8 @@ static int export_letters(struct export *e, const char *consumer, int64_t timeou
 	static const char sql_last[] = "SELECT coalesce(pg_catalog.max(id), 0) FROM :schema.dead_letters";
 	AUTO_ROWS *last = session_query(e->session, sql_last, sql_last, "");
 	int failed = !last || wait_for_writers(e, "dead_letters", timeout_ms) ? -1 : 0;
-	const char *const values[] = {consumer,
-				      e->after,
-				      e->since,
-				      e->until,
-				      e->o->source,
-				      e->o->type,
-				      failed ? NULL : session_text(last, 0, 0)};
+	const char *most = failed ? NULL : session_text(last, 0, 0);
+	const char *const values[] = {consumer, e->after, e->since, e->until, e->o->source, e->o->type, most};
 
 	interrupt_watch();
 	e->start_ms = clock_ms(CLOCK_MONOTONIC);

@@ -199,13 +199,16 @@ static void start_handles(struct feeder *f)
 	interrupt_watch();
 }
 
-/* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. */
-static void wait_for_claims(struct feeder *f)
+/* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. wsonce export knows of
+ * a command from its check-in, and prints rows received before. */
+static void wait_for_servers(struct feeder *f)
 {
 	const struct claim *claim = pipeline_claim(f->pipeline);
 	uint64_t until = uv_now(&f->loop) + (uint64_t)f->config->redis_timeout_ms;
 
 	while (claim_is_used(claim) && !claim_is_ready(claim) && uv_now(&f->loop) < until && feeder_pause(f, 2))
+		;
+	while (!storing_has_checked_in(pipeline_storing(f->pipeline)) && feeder_pause(f, 2))
 		;
 }
 
@@ -218,7 +221,7 @@ static void open_pipeline(struct feeder *f)
 	pthread_mutex_lock(&pipeline_lock);
 	f->pipeline = pipeline_open(&f->loop, f->config, &on);
 	pipeline_doubt_marks(f->pipeline);
-	wait_for_claims(f);
+	wait_for_servers(f);
 }
 
 /* When all messages have settled, draining still waits until Redis has the marks of the last events. */

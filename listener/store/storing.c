@@ -192,6 +192,11 @@ void storing_on_checkin(struct storing *s, json_t *(*describe)(void *arg), void 
 	s->checkin.arg = arg;
 }
 
+bool storing_has_checked_in(const struct storing *s)
+{
+	return s->telling == TELLING_TOLD;
+}
+
 void storing_hasten_checkin(struct storing *s)
 {
 	if (s->telling == TELLING_TOLD)

@@ -83,6 +83,8 @@ void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg);
 
 /* describe returns what the listener reports at each check-in, as in checkin.h. */
 void storing_on_checkin(struct storing *s, json_t *(*describe)(void *arg), void *arg);
+/* True if the last check-in was answered and the next one is not due. */
+bool storing_has_checked_in(const struct storing *s);
 /* Sends a check-in now, because something has changed. */
 void storing_hasten_checkin(struct storing *s);
 

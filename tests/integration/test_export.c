@@ -202,6 +202,20 @@ Test(export, a_listener_tells_up_to_when_it_has_settled_its_events, .fini = benc
 		1);
 }
 
+Test(export, a_command_receives_nothing_before_it_has_checked_in)
+{
+	char *fifo = suite_path("fifo");
+
+	cr_assert_eq(mkfifo(fifo, 0666), 0);
+	int fd = open(fifo, O_RDWR | O_CLOEXEC);
+	dprintf(fd, "{\"event_id\":\"a\"}\n");
+	struct process *p = run_start_on(db, "replay %s", fifo);
+	await(bench_rows() == 1, WAIT_MS);
+	cr_assert_eq(bench_count("events, wsonce_listeners WHERE received_at > started_at"), 1);
+	close(fd);
+	cr_assert_eq(process_wait(p, WAIT_MS), 0, "%s", process_last_words(p));
+}
+
 Test(export, it_waits_for_transactions_that_have_written_and_says_which_does_not_end)
 {
 	struct database *writer;
