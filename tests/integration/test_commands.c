@@ -304,7 +304,7 @@ Test(commands, that_were_started_without_standard_streams_say_so)
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		expect_words(db, suite_text("exec $0 %s >&-", words[i]), "wsonce: cannot write to standard output\n");
-	expect_words(db, "exec $0 replay - <&-", "wsonce: standard input: Bad file descriptor\n");
+	expect_words(db, "exec $0 replay - --log-level error <&-", "wsonce: standard input: Bad file descriptor\n");
 	expect_words(db, "exec $0 stats duplicates <&- >&-", "wsonce: cannot write to standard output\n");
 	expect_words(db, "exec $0 dead-letters show 1 <&- >&- 2>&-", "");
 }

@@ -209,7 +209,7 @@ Test(recording, an_odd_file_is_one_sentence, .init = open_feed, .timeout = 60)
 	};
 
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-		struct run run = run_on(db, "replay %s", odd[i].path);
+		struct run run = run_on(db, "replay %s --log-level error", odd[i].path);
 
 		cr_assert(run.status == 1 && run_is_one_line(run.errors) && strstr(run.errors, odd[i].said), "%s: %s",
 			  odd[i].said, run.errors);
