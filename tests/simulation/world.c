@@ -1115,13 +1115,19 @@ static void calm_down(void *arg)
 	}
 }
 
+/* Without a connection, a listener does not know yet that Postgres has lost commits. */
+static bool has_postgres(const struct life *l)
+{
+	return store_view(storing_store(pipeline_storing(l->pipeline))).is_ready;
+}
+
 static bool has_settled(void)
 {
 	if (checker_forgets())
 		return false;
 	for (int i = 0; i < world.plan->settings.listeners; i++)
 		if (!is_up(i) || world.lives[i]->is_draining || process_has_calls(i) ||
-		    pipeline_events(world.lives[i]->pipeline)->messages)
+		    pipeline_events(world.lives[i]->pipeline)->messages || !has_postgres(world.lives[i]))
 			return false;
 	for (int i = 0; i < PRODUCERS_MAX; i++)
 		if (world.producers[i].count)
