@@ -682,7 +682,9 @@ Test(trouble, batches_that_take_too_long_get_smaller_and_stay_so)
 	set_for_role("statement_timeout = '80ms'");
 	start("none", "--max-attempts 1");
 	database_exec(db, "ALTER TABLE events ADD CHECK (pg_sleep(0.002)::text IS NOT NULL)");
+	process_signal(listener_process(listener), SIGSTOP); /* so that it reads all of them at once */
 	send_events(300);
+	process_signal(listener_process(listener), SIGCONT);
 	wait_stored(300);
 	double splits = listener_metric(listener, "wsonce_batch_splits_total");
 	cr_assert_gt(splits, 0);
