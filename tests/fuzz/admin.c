@@ -95,6 +95,11 @@ struct storing *pipeline_storing(const struct pipeline *p)
 	return NULL;
 }
 
+bool storing_keeps_letters(const struct storing *s)
+{
+	return state & POSTGRES_IS_AWAY;
+}
+
 int64_t storing_is_slow(const struct storing *s, const char **why)
 {
 	*why = state & IS_FULL ? "postgres is slow" : "";

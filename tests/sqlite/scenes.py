@@ -341,7 +341,8 @@ async def a_backup_that_is_restored(rig):
 
     async def reach(last):
         Numbers.grow(last)
-        return await comes_true(lambda: len(stored_ids(file)) >= last and
+        return await comes_true(lambda: ask(file, "SELECT 1 FROM sqlite_master WHERE name = 'cursors'") and
+                                len(stored_ids(file)) >= last and
                                 ask(file, "SELECT value FROM cursors") == [(str(last),)], END_S)
     fault = None if await reach(100) else "it stores nothing"
     with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
