@@ -170,10 +170,10 @@ static void note_told(struct claiming *c, const struct event *ev)
 static size_t on_done(void *arg, struct done *events, size_t n)
 {
 	struct claiming *c = arg;
+	bool is_sure = may_settle(c);
 	size_t left = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		bool is_sure = may_settle(c);
 		struct event *ev;
 
 		if (i + FETCH_CHAIN < n)
