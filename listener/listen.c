@@ -191,15 +191,15 @@ static void on_drained(void *arg, size_t left)
 {
 	struct listener *l = arg;
 	const struct storing *storing = pipeline_storing(l->pipeline);
-	bool is_missing = left && *storing_trouble(storing);
-	const char *why = is_missing ? storing_trouble(storing) : left ? admin_describe_holder(storing) : "";
+	const char *trouble = left ? storing_trouble(storing) : "";
+	const char *why = *trouble || !left ? trouble : admin_describe_holder(storing);
 
 	l->status = left ? 1 : l->status;
 	log_write(left ? LOG_ERROR : LOG_INFO, "drained",
 		  "left=%zu received=%llu persisted=%llu duplicates=%llu dead_lettered=%llu missing=%s reason=%s", left,
 		  (unsigned long long)counters.received, (unsigned long long)counters.persisted,
 		  (unsigned long long)counters.duplicates, (unsigned long long)counters.dead_lettered,
-		  is_missing ? (config_store_path(l->config) ? "sqlite" : "postgres") : NULL, *why ? why : NULL);
+		  *trouble ? (config_store_path(l->config) ? "sqlite" : "postgres") : NULL, *why ? why : NULL);
 	tell_spooled(l);
 	if (l->ingest)
 		ingest_close(l->ingest);
