@@ -602,8 +602,8 @@ static void log_refusal(struct ingest *i, const struct address *address, struct 
 	refused_peers_log(&i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
 }
 
-/* Ends the oldest connection of the token that has most of them, if those are more than a quarter and more than the
- * newcomer's token will have. Returns false if there is none. */
+/* Ends the oldest connection of the token with the most connections. That token must have more than a quarter of all
+ * places, and more than the token of the new connection would have. Returns false if no token does. */
 static bool make_room(struct ingest *i, const struct token *newcomer)
 {
 	uint64_t most = (uint64_t)i->config->ingest_connections / 4, own = newcomer ? newcomer->connections + 1 : 1;

@@ -290,7 +290,7 @@ static bool is_filled_meanwhile(void)
 	return stored("source = 'played#fill'") == 1;
 }
 
-/* One of those that have started since the hole leads most likely, and does not know of it. */
+/* After the hole, five listeners start. One of them probably becomes the leader, and it does not know of the hole. */
 Test(fill, a_hole_is_not_left_to_a_leader_that_started_later)
 {
 	answer("/missing/a/2/2", 200, "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2}]}");
