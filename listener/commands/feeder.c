@@ -199,6 +199,11 @@ static void start_handles(struct feeder *f)
 	interrupt_watch();
 }
 
+static json_t *describe(void *arg)
+{
+	return json_pack("{s:I}", "settled_us", (json_int_t)pipeline_settled_us(((struct feeder *)arg)->pipeline));
+}
+
 /* Messages that are fed before Redis answers go to the unique key alone, so it gets a moment. wsonce export knows of
  * a command from its check-in, and prints rows received before. */
 static void wait_for_servers(struct feeder *f)
@@ -221,6 +226,7 @@ static void open_pipeline(struct feeder *f)
 	pthread_mutex_lock(&pipeline_lock);
 	f->pipeline = pipeline_open(&f->loop, f->config, &on);
 	pipeline_doubt_marks(f->pipeline);
+	storing_on_checkin(pipeline_storing(f->pipeline), describe, f);
 	wait_for_servers(f);
 }
 

@@ -7,13 +7,11 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "ops/overdue.h"
 #include "event/rejected.h"
-#include "spool/spool.h"
 
 #define PAUSE_MS 5000 /* least time between two reports */
 
@@ -157,15 +155,6 @@ static json_t *describe_settings(const struct config *c)
 
 /* --- the whole --- */
 
-/* Returns the Unix time before which every event received here has its outcome, even if it is in the spool. */
-static int64_t settled_us(const struct pipeline *p)
-{
-	struct spool_view spool = pipeline_spool(p) ? spool_view(pipeline_spool(p)) : (struct spool_view){0};
-	int64_t us = events_settled_us(pipeline_events(p), clock_us(CLOCK_REALTIME));
-
-	return spool.oldest_us && spool.oldest_us < us ? spool.oldest_us : us;
-}
-
 json_t *report_describe(const struct report *r)
 {
 	const struct admin_parts *p = r->parts;
@@ -204,7 +193,7 @@ json_t *report_take(void *arg)
 	struct report *r = arg;
 	json_t *report = report_describe(r);
 
-	json_object_set_new(report, "settled_us", json_integer((json_int_t)settled_us(r->parts->pipeline)));
+	json_object_set_new(report, "settled_us", json_integer((json_int_t)pipeline_settled_us(r->parts->pipeline)));
 	json_object_set_new(report, "whole_minutes_are_null", json_true()); /* as sql/queries/checkin.sql writes them */
 	/* In trouble, the report must be short: see store/checkin.c. */
 	if (!*storing_trouble(pipeline_storing(r->parts->pipeline))) {

@@ -892,6 +892,14 @@ const struct events *pipeline_events(const struct pipeline *p)
 	return &p->events;
 }
 
+int64_t pipeline_settled_us(const struct pipeline *p)
+{
+	struct spool_view spool = pipeline_spool(p) ? spool_view(pipeline_spool(p)) : (struct spool_view){0};
+	int64_t us = events_settled_us(&p->events, clock_us(CLOCK_REALTIME));
+
+	return spool.oldest_us && spool.oldest_us < us ? spool.oldest_us : us;
+}
+
 bool pipeline_is_full(const struct pipeline *p)
 {
 	return p->all.is_full;

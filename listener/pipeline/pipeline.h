@@ -89,6 +89,8 @@ bool pipeline_is_led_elsewhere(const struct pipeline *p, const char *source, int
 
 /* Returns the events in flight, for the admin pages. */
 const struct events *pipeline_events(const struct pipeline *p);
+/* Returns the Unix time before which every event received here has its outcome, even if it is in the spool. */
+int64_t pipeline_settled_us(const struct pipeline *p);
 size_t pipeline_bytes(const struct pipeline *p);
 bool pipeline_is_full(const struct pipeline *p);
 bool pipeline_is_full_for_producers(const struct pipeline *p);

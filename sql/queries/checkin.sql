@@ -13,7 +13,7 @@ WITH checkin AS MATERIALIZED (
 ), gone AS (
 	DELETE FROM :schema.wsonce_listeners AS l USING checkin
 	WHERE (l.listener = name AND is_leaving) OR (l.listener <> name AND seen_at < pg_catalog.now() - CASE
-		WHEN report IS NULL THEN interval '3 minutes' ELSE interval '7 days' END) -- a command that was killed has no report
+		WHEN report ? 'version' THEN interval '7 days' ELSE interval '3 minutes' END) -- commands report no version
 ), here AS (
 	INSERT INTO :schema.wsonce_listeners (listener, max_age_s, dedup_window_s, consumer, handler, targets,
 		target_urls, report)
