@@ -42,7 +42,7 @@
 #define UNSENT_WAIT_MS  1000  /* wait before retrying a request that could not begin */
 #define HEADERS_MS      10000 /* time between readings of the headers' files */
 #define LOOK_MS         15000 /* time between queries of the backlog */
-#define LOCK_MS         2000  /* how long a record waits for a lock: outcomes are to be recorded before leases end */
+#define LOCK_MS         2000  /* how long a record or a look waits for a lock: leases are not to end meanwhile */
 #define RECORD_MS       1000  /* time for the last records after the drain timeout */
 #define LASTING_MS      3000  /* relay_error() reports a statement that has failed for this long, */
 #define OVER_MS         10000 /* until it has worked for this long */
@@ -590,7 +590,7 @@ static int ask(struct relay *r, enum job job, const char *sql, int columns, stru
 	for (int i = 0; i < columns; i++)
 		values[i] = (struct postgres_value){ARRAY_TEXT, r->columns[i].bytes, r->columns[i].len};
 	r->asked_ms = real_ms();
-	postgres_set_lock_timeout(r->postgres, job == JOB_RECORD ? LOCK_MS : 0);
+	postgres_set_lock_timeout(r->postgres, job == JOB_RECORD || job == JOB_BACKLOG ? LOCK_MS : 0);
 	if (postgres_query(r->postgres, sql, values, n))
 		return -1; /* the connection is lost; on_postgres_state takes over */
 	r->job = job;

@@ -250,6 +250,22 @@ Test(webhooks, pause_that_somebody_has_not_committed_stops_no_record)
 	database_free(other);
 }
 
+/* As by VACUUM FULL. The query of the backlog, every 15 s, reads that table. */
+Test(webhooks, locked_table_of_listeners_does_not_stop_deliveries)
+{
+	struct database *other = database_open(database_conninfo(db));
+
+	add_hook("shop", "/ok", "{}");
+	start("");
+	database_exec(other, "begin; lock table wsonce_listeners");
+	await(database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and "
+				"query ilike '%%with recursive names%%'") == 1,
+	      LEASE_MS);
+	add_rows("shop", "e", 20);
+	await(receiver_count(receiver, "/ok") == 20, 10000);
+	database_free(other);
+}
+
 Test(webhooks, outcomes_that_cannot_be_recorded_do_not_fill_the_log)
 {
 	add_hook("shop", "/ok", "{}");
