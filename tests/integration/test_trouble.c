@@ -86,6 +86,21 @@ Test(trouble, a_lock_of_the_table_of_dead_letters_stops_no_event)
 	await(!listener_page_has(listener, "/readyz", "dead letters"), WAIT_MS);
 }
 
+Test(trouble, a_locked_table_that_a_start_waits_for_is_told)
+{
+	struct database *holder = database_open(database_conninfo(db));
+
+	start("none", "");
+	cr_assert_eq(listener_stop(listener), 0);
+	database_exec(holder, "BEGIN; LOCK TABLE wsonce_listeners");
+	listener = listener_start(&(struct listener_options){.database = db, .redis = "none", .without_waiting = true},
+				  "%s", "");
+	await(listener_has_logged(listener, "due to lock timeout (55P03)"), 15000);
+	database_exec(holder, "COMMIT");
+	await(listener_status(listener, "/readyz") == 200, WAIT_MS);
+	database_free(holder);
+}
+
 Test(trouble, a_dead_letter_that_a_drain_leaves_is_told)
 {
 	struct database *holder = database_open(database_conninfo(db));
