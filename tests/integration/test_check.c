@@ -265,6 +265,9 @@ Test(check, rights_on_the_tables_of_effects_are_looked_up, .init = bench_open)
 	expect(1, "wrong    tables         the role", env, "check --ingest 127.0.0.1:0 --consumer books");
 	expect(1, "lacks rights: GRANT INSERT ON public.processed_events", env,
 	       "check --ingest 127.0.0.1:0 --consumer books");
+	database_exec(db, "REVOKE SELECT ON processed_events FROM \"%s\"", role);
+	expect(1, "lacks rights: GRANT SELECT ON public.processed_events", env, "check --ingest 127.0.0.1:0");
+	database_exec(db, "GRANT SELECT ON processed_events TO \"%s\"", role);
 	database_exec(db, "REVOKE INSERT ON webhook_pauses, wsonce_leases FROM \"%s\"", role);
 	expect(0, "ok       tables ", env, "check --ingest 127.0.0.1:0");
 	expect(1, "lacks rights: GRANT INSERT ON public.webhook_pauses", env,
