@@ -75,8 +75,12 @@ char *file_read(const char *path, size_t most, size_t *len)
 
 bool file_is_readable(const char *path)
 {
-	FILE *in = file_open(path);
+	bool was_plain = is_plain;
+	FILE *in;
 
+	is_plain = true;
+	in = file_open(path);
+	is_plain = was_plain;
 	if (in)
 		fclose(in);
 	return in != NULL;

@@ -15,7 +15,8 @@ char *file_read(const char *path, size_t most, size_t *len);
 /* Returns path on the heap. A relative path is taken as relative to the folder of file. */
 char *file_beside(const char *file, const char *path);
 
-/* True if file_open can open the file. If not, errno says why. */
+/* True if a library can open this file by its name: it is regular, since opening or reading another may block. If not,
+ * errno says why: EOPNOTSUPP if the file is not regular. */
 bool file_is_readable(const char *path);
 
 /* From now on, file_open fails with EOPNOTSUPP if a file is not regular: a pipe or a terminal could block the loop. */

@@ -286,15 +286,19 @@ static int read_query(char *query, const json_t *own, json_t *vars, json_t *all,
 static struct profile *read_with_query(const char *path, const char *name, char *query, const json_t *overrides,
 				       const struct profile_origin *given, struct profile_fault *fault)
 {
-	json_auto_t *own = json_load_file(path, 0, NULL), *all = json_object(), *vars = json_object();
+	size_t len;
+	AUTO_FREE char *text = read_text(path, &len, fault);
+	json_auto_t *own = text ? json_loadb(text, len, 0, NULL) : NULL, *all = json_object(), *vars = json_object();
 
+	if (!text)
+		return NULL;
 	json_object_update(all, (json_t *)overrides);
 	json_object_update(vars, json_object_get(overrides, "vars"));
 	if (read_query(query, json_object_get(own, "vars"), vars, all, name, fault))
 		return NULL;
 	if (json_object_size(vars))
 		json_object_set(all, "vars", vars);
-	return parse_file(path, all, given, fault);
+	return parse(text, len, path, all, given, fault);
 }
 
 static struct profile *read_named(const char *spec, const json_t *overrides, const struct profile_origin *given,

@@ -184,6 +184,14 @@ static int read_header_lines(struct profile_reader *r, struct webhook *w)
 	return webhook_refresh_headers(w, fault, sizeof(fault)) ? profile_fail(r, "%s", fault) : 0;
 }
 
+/* An unreadable file pauses the webhook; a pipe would block the loop. */
+static int check_plain(struct profile_reader *r, const char *key, const char *path)
+{
+	return !path || file_is_readable(path) || errno != EOPNOTSUPP
+		       ? 0
+		       : profile_fail(r, "%s: %.200s is not a regular file", key, path);
+}
+
 static int read_webhook(struct profile_reader *r, const json_t *value, struct webhook *w, bool has_secrets)
 {
 	*w = (struct webhook){.timeout_ms = 15000,
@@ -201,6 +209,8 @@ static int read_webhook(struct profile_reader *r, const json_t *value, struct we
 		return profile_fail(r, "bearer-file sets the header authorization, as headers does: remove one");
 	if (w->key && !w->cert)
 		return profile_fail(r, "key needs cert, the certificate of that key");
+	if (check_plain(r, "ca", w->ca) || check_plain(r, "cert", w->cert) || check_plain(r, "key", w->key))
+		return -1;
 	return has_secrets ? read_secrets(r, w, w->secret_file) || read_header_lines(r, w) : 0;
 }
 

@@ -32,8 +32,7 @@ enum schema_column {
 #define SCHEMA_WITH_HAZARDS(sql) sql ", (" SQL_HAZARDS ")"
 
 /* Precedes the statements that prepare a connection: see print_limits() in connection.c. */
-#define SCHEMA_BEFORE_STEP \
-	"SET LOCAL lock_timeout = '10s'; SET LOCAL jit = off; SET LOCAL search_path = pg_catalog; "
+#define SCHEMA_BEFORE_STEP "SET LOCAL lock_timeout = '10s'; SET LOCAL jit = off; SET LOCAL search_path = pg_catalog; "
 
 /* Makes one statement of several that return nothing. */
 #define SCHEMA_AS_BLOCK(sql) "DO $do$ BEGIN " sql "; END $do$"

@@ -361,6 +361,49 @@ Test(check, files_of_authorities_hold_certificates)
 	       suite_text("config lint --ingest 127.0.0.1:0 --source-ca %s", certificate_authority_new()->cert));
 }
 
+/* Opening a pipe to which nobody writes would take for ever. */
+Test(check, a_pipe_instead_of_a_file_is_an_error, .timeout = 60)
+{
+	static const struct {
+		const char *flag, *after;
+	} cases[] = {
+		{"--source-ca", ""},
+		{"--source-cert", " --source-key "},
+		{"--source-key", " --source-cert "},
+		{"--ingest-cert", " --ingest-key "},
+		{"--redis rediss://127.0.0.1:1 --redis-ca", ""},
+		{"--redis rediss://127.0.0.1:1 --redis-cert", " --redis-key "},
+		{"--feed", "?a=1"},
+		{"--feed", ""},
+		{"--ingest-profile", "?a=1"},
+		{"--ingest-token-file", ""},
+		{"--redis-file", ""},
+		{"--source-file", ""},
+		{"--config", ""},
+	};
+	static const char *const keys[] = {"ca", "cert", "secret-file", "bearer-file"};
+	struct certificate *own = certificate_new(certificate_authority_new(), "DNS:x");
+	const char *const env[] = {"SECRET=whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", NULL};
+	char *pipe = suite_path("pipe");
+
+	cr_assert_eq(mkfifo(pipe, 0600), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *flag = cases[i].flag, *after = cases[i].after;
+		char *words = suite_text("config lint --ingest 127.0.0.1:0 %s %s%s%s", flag, pipe, after,
+					 *after == ' ' ? own->cert : "");
+		struct run run = run_in(NULL, words);
+		cr_expect(run.status == 1 || run.status == 2, "%s: %s%s", words, run.output, run.errors);
+	}
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		char *hook =
+			suite_text("{\"webhooks\": [{\"name\": \"w\", \"url\": \"https://h/\", \"%s\": \"%s\"%s}]}",
+				   keys[i], pipe, i == 2 ? "" : ", \"secret-env\": \"SECRET\"");
+		struct run run = run_in(
+			env, suite_text("config lint --ingest 127.0.0.1:0 --config %s", suite_file("pipe.json", hook)));
+		cr_expect_eq(run.status, 2, "%s: %s%s", hook, run.output, run.errors);
+	}
+}
+
 Test(check, certificates_are_valid_now_and_fit_their_keys)
 {
 	struct certificate *authority = certificate_authority_new(), *good = certificate_new(authority, "DNS:x");

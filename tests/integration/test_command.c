@@ -149,7 +149,7 @@ Test(command, a_wrong_setting_is_one_line_that_names_it)
 		{NULL, "--ingest 127.0.0.1:1 --claim-ttl ten", "--claim-ttl"},
 		{NULL, "--ingest 127.0.0.1:1 --redis none --postgres no_such_keyword=1", "--postgres"},
 		{NULL, "--ingest 127.0.0.1:1 --redis none --postgres postgresql://[::1/x", "--postgres"},
-		{NULL, "--ingest 127.0.0.1:1 --ingest-cert /dev/null --ingest-key /no/such/file", "--ingest-key"},
+		{NULL, "--ingest 127.0.0.1:1 --ingest-cert README.md --ingest-key /no/such/file", "--ingest-key"},
 		{number, "--ingest 127.0.0.1:1", "WSONCE_CLAIM_TTL"},
 		{url, "--ingest 127.0.0.1:1", "WSONCE_SOURCE"},
 	};
