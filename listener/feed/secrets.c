@@ -12,13 +12,20 @@
 #include "base/url.h"
 
 #define SECRETS_MOST 256
-#define GIVEN_MOST   64 /* secrets from servers that are kept */
+#define GIVEN_MOST   16 /* values of one variable that are kept */
 #define TOKEN_SHORT  8  /* bytes; a shorter value from a server is a number or a word, not a token */
 
+/* The values that a server gave a variable. Each has its own, so that many values of one push out no other's token. */
+struct given {
+	char *name;
+	char *texts[GIVEN_MOST];
+};
+
+/* In both, the newest text is the first; NULL: free. */
 struct secrets {
-	/* The newest first; NULL: free. */
 	char *texts[SECRETS_MOST];
-	char *given[GIVEN_MOST]; /* from servers */
+	struct given *given;
+	size_t given_count;
 };
 
 /* Makes text, which it takes, the newest of texts. It takes the place of the same text, or of the oldest of most. */
@@ -93,22 +100,36 @@ void secrets_free(struct secrets *s)
 		return;
 	for (size_t i = 0; i < SECRETS_MOST; i++)
 		free(s->texts[i]);
-	for (size_t i = 0; i < GIVEN_MOST; i++)
-		free(s->given[i]);
+	for (size_t i = 0; i < s->given_count; i++) {
+		for (size_t k = 0; k < GIVEN_MOST; k++)
+			free(s->given[i].texts[k]);
+		free(s->given[i].name);
+	}
+	free(s->given);
 	free(s);
 }
 
-void secrets_add(struct secrets *s, const char *text, size_t len)
+void secrets_add(struct secrets *s, const char *name, const char *text, size_t len)
 {
+	size_t i = 0;
+
 	len = strnlen(text, len);
-	if (len >= TOKEN_SHORT)
-		keep(s->given, GIVEN_MOST, memory_strndup(text, len));
+	if (len < TOKEN_SHORT)
+		return;
+	while (i < s->given_count && strcmp(s->given[i].name, name) != 0)
+		i++;
+	if (i == s->given_count) {
+		s->given = memory_realloc(s->given, ++s->given_count * sizeof(*s->given));
+		s->given[i] = (struct given){.name = memory_strdup(name)};
+	}
+	keep(s->given[i].texts, GIVEN_MOST, memory_strndup(text, len));
 }
 
 void secrets_mask(const struct secrets *s, char *text)
 {
 	for (size_t i = 0; i < SECRETS_MOST; i++)
 		secret_mask(text, s->texts[i]);
-	for (size_t i = 0; i < GIVEN_MOST; i++)
-		secret_mask(text, s->given[i]);
+	for (size_t i = 0; i < s->given_count; i++)
+		for (size_t k = 0; k < GIVEN_MOST; k++)
+			secret_mask(text, s->given[i].texts[k]);
 }

@@ -358,7 +358,7 @@ static bool set_var(struct session *s, const char *name, struct slice value)
 		return false;
 	if (s->secrets && is_new && json_kind(value) == KIND_STRING) {
 		value = json_text(session_var(s, name), &a);
-		secrets_add(s->secrets, value.at, value.len);
+		secrets_add(s->secrets, name, value.at, value.len);
 		arena_clear(&a);
 	}
 	return true;

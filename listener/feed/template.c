@@ -55,7 +55,7 @@ static void add_signature(struct bytes *out, const struct placeholder *p, struct
 	if (fault && !*scope->fault)
 		snprintf(scope->fault, sizeof(scope->fault), "the key %.*s %s", (int)p->key.len, p->key.at, fault);
 	if (scope->secrets)
-		secrets_add(scope->secrets, bytes_text(out) + before, out->len - before);
+		secrets_add(scope->secrets, "", bytes_text(out) + before, out->len - before);
 	secret_hide(key.at);
 	bytes_free(&key);
 	bytes_free(&filled);

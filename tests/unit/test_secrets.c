@@ -20,8 +20,8 @@ Test(secrets, those_that_a_profile_names_are_hidden)
 
 	secrets_read(s, root);
 
-	secrets_add(s, "ticket-of-the-server", 20);
-	secrets_add(s, "BTC", 3);
+	secrets_add(s, "ticket", "ticket-of-the-server", 20);
+	secrets_add(s, "coin", "BTC", 3);
 	strcpy(text, "from-the-environment from-a-file ticket-of-the-server BTC ${symbol} from-the-environment");
 	secrets_mask(s, text);
 	cr_assert_null(strstr(text, "from-"), "%s", text);
@@ -93,17 +93,19 @@ Test(secrets, newest_value_of_one_that_changes_is_hidden)
 	json_decref(root);
 }
 
-Test(secrets, newest_64_of_the_server_are_hidden)
+Test(secrets, newest_16_of_a_variable_push_out_no_others)
 {
 	struct secrets *s = secrets_new();
 	char text[40];
 
+	secrets_add(s, "login", "ticket-999-of-the-server", 24);
 	for (int i = 0; i < 300; i++) {
 		snprintf(text, sizeof(text), "ticket-%03d-of-the-server", i);
-		secrets_add(s, text, strlen(text));
-		secrets_add(s, text, strlen(text)); /* again: takes no second place */
+		secrets_add(s, "seen", text, strlen(text));
+		secrets_add(s, "seen", text, strlen(text)); /* again: takes no second place */
 		for (int old = 0; old <= i; old++)
-			cr_assert_eq(is_hidden(s, old), old > i - 64, "%d of %d", old, i);
+			cr_assert_eq(is_hidden(s, old), old > i - 16, "%d of %d", old, i);
 	}
+	cr_assert(is_hidden(s, 999));
 	secrets_free(s);
 }
