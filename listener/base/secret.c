@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistr.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -33,6 +34,26 @@ static const char *skip_byte(const char *at, char byte)
 	return *at == byte ? at + 1 : plain > at && *plain == byte ? plain + 1 : NULL;
 }
 
+/* Does the same with a character of rest that is not ASCII, which JSON may write as one code or two, and moves rest. */
+static const char *skip_character(const char *at, const char **rest)
+{
+	ucs4_t c;
+	int len = u8_mbtoucr(&c, (const uint8_t *)*rest, strlen(*rest));
+	unsigned int codes[] = {c > 0xffff ? 0xd7c0 + (c >> 10) : c, c > 0xffff ? 0xdc00 + (c & 0x3ff) : 0};
+
+	for (size_t i = 0; i < 2 && codes[i]; i++) {
+		const char *plain = at + strspn(at, "\\");
+		char code[12];
+
+		snprintf(code, sizeof(code), "u%04x", codes[i]);
+		if (len < 2 || plain == at || strncasecmp(plain, code, 5) != 0)
+			return NULL;
+		at = plain + 5;
+	}
+	*rest += len;
+	return at;
+}
+
 /* Returns how many bytes at `at` are the secret, or its beginning at the end of the text, which may be cut off within a
  * code; 0 if none are. */
 static size_t length_of(const char *at, const char *secret)
@@ -44,9 +65,14 @@ static size_t length_of(const char *at, const char *secret)
 		n++;
 	if (!secret[n]) /* a secret may look like a code itself */
 		return n;
-	for (; *at && *rest && (next = skip_byte(at, *rest)); at = next)
-		rest++;
-	if (*rest && rest - secret >= SECRET_SHORT && (*at == '\\' || *at == '%') && strlen(at) < CODE_BYTES)
+	for (; *at && *rest; at = next) {
+		next = skip_byte(at, *rest);
+		rest += next != NULL;
+		if (!next && (*at != '\\' || !(next = skip_character(at, &rest))))
+			break;
+	}
+	if (*rest && rest - secret >= SECRET_SHORT && (*at == '\\' || *at == '%') &&
+	    strlen(at) < ((unsigned char)*rest < 0xf0 ? CODE_BYTES : 2 * CODE_BYTES))
 		at += strlen(at);
 	return !*rest || (!*at && rest - secret >= SECRET_SHORT) ? (size_t)(at - begin) : 0;
 }

@@ -34,6 +34,19 @@ Test(secret, one_within_a_json_string_is_masked)
 	expect_masked("{\"bad\":\"abcd\\u003", "abcd==", "{\"bad\":\"*********");
 }
 
+Test(secret, one_that_is_not_ascii_is_masked_as_a_code)
+{
+	expect_masked("bad caf\\u00e9-x, caf\\\\u00E9-x, caf\xc3\xa9-x", "caf\xc3\xa9-x",
+		      "bad ***********, ************, *******");
+	expect_masked("{\"bad\":\"key\\ud83d\\uDE00\"}", "key\xf0\x9f\x98\x80", "{\"bad\":\"***************\"}");
+	expect_masked("{\"bad\":\"keys\\ud83d\\ude", "keys\xf0\x9f\x98\x80", "{\"bad\":\"**************");
+	expect_masked("caf\\u00e8-x caf%c3%a9-x", "caf\xc3\xa9-x", "caf\\u00e8-x ***********");
+	expect_masked("b\\u00e9d",
+		      "b\xe9"
+		      "d-",
+		      "b\\u00e9d"); /* not UTF-8 */
+}
+
 Test(secret, one_that_a_server_encodes_for_a_url_is_masked)
 {
 	expect_masked("no key=a%2fb%2Bcd%3D&x=%2B", "a/b+cd=", "no key=*************&x=%2B");
