@@ -48,11 +48,13 @@ void hour_tick(struct hour *h, int64_t now_s, int64_t now_ms)
 		return;
 	if (h->current && !was_set)
 		keep(h);
+	if (h->current) { /* the first minute has what was counted before the first tick, too */
+		h->told = counters;
+		h->latency = commit_latency;
+	}
 	h->current = minute;
 	h->began_s = now_s;
 	h->began_ms = now_ms;
-	h->told = counters;
-	h->latency = commit_latency;
 }
 
 static json_t *describe_ms(double ms)

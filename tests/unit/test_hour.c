@@ -41,12 +41,12 @@ static void expect(const json_t *all, size_t i, const char *text)
 Test(hour, only_minutes_that_are_over_are_told)
 {
 	json_decref(minutes(0));
-	counters.received = 7; /* before the first tick, so counted in no minute */
+	counters.received = 7; /* before the first tick */
 	live(0, 5, 3, 3, 1.5);
 	json_decref(minutes(0));
 	live(1, 10, 0, 0, 0);
 	json_t *all = minutes(1);
-	expect(all, 0, "[29000000,5,3,0,0,2.0,2.0]");
+	expect(all, 0, "[29000000,12,3,0,0,2.0,2.0]");
 	json_decref(all);
 	live(2, 0, 0, 0, 0);
 	all = minutes(2);
