@@ -963,6 +963,8 @@ static void on_answer(void *owner, const struct postgres_answer *answer)
 		}
 		return;
 	case POSTGRES_UNKNOWN:
+		for (size_t i = top(s)->from; i < top(s)->to; i++)
+			s->batch->events[i]->may_have_row = true;
 		on_unknown(s); /* resent when the connection is back */
 		if (answer->is_late && s->job == JOB_INSERT)
 			on_trouble(s, answer);

@@ -300,7 +300,7 @@ static int64_t oldest_time(const struct config *c)
 	return c->max_age_s ? clock_us(CLOCK_REALTIME_COARSE) - c->max_age_s * 1000000 : INT64_MIN;
 }
 
-/* A dead letter must not stand beside a row that the second connection may still commit. */
+/* A dead letter must not stand beside a row that a lost statement may still commit. */
 static bool is_stale(const struct event *ev, int64_t oldest_us)
 {
 	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->may_have_row;

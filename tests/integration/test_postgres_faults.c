@@ -218,26 +218,57 @@ static struct database *hold_up_all_but(struct database *rows, pid_t backend)
 	return lock;
 }
 
+/* Starts a listener with these flags, freezes its backend, and sends it this event, which waits for the lock that is
+ * returned on every other backend. */
+static struct database *send_to_frozen(const char *flags, const char *at, struct peer **producer, pid_t *backend)
+{
+	fleet_start(&fleet, 1, NULL, NULL, suite_text("--postgres-timeout 1 %s", flags));
+	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
+	peer_sendf(p, "{\"event_id\":\"before\",\"at\":%s}", at); /* and the first check-in is stored */
+	cr_assert(next_ack_says(p, "\"persisted\""));
+	*backend =
+		(pid_t)database_long(fleet.rows, "select pid from pg_stat_activity where datname = current_database() "
+						 "and backend_type = 'client backend' and pid <> pg_backend_pid()");
+	struct database *lock = hold_up_all_but(fleet.rows, *backend);
+	kill(*backend, SIGSTOP);
+	peer_sendf(p, "{\"event_id\":\"id\",\"at\":%s}", at);
+	await(listener_metric(fleet.listeners[0], "wsonce_postgres_connects_total") >= 2, WHOLE_MS);
+	*producer = p;
+	return lock;
+}
+
 /* The listener gives up on a statement while its backend is frozen. The backend then commits unseen, and the statement,
  * sent again on a new connection, finds the row. */
 Test(postgres_faults, a_row_whose_commit_nobody_saw_is_there_once, .timeout = 120)
 {
-	fleet_start(&fleet, 1, NULL, NULL, "--postgres-timeout 1");
-	struct peer *p = peer_open_events(listener_ingest_port(fleet.listeners[0]), "wsonce.ack.v1");
-	peer_send_text(p, "{\"event_id\":\"before\",\"payload\":{}}"); /* and the first check-in is stored */
-	cr_assert(next_ack_says(p, "\"persisted\""));
-	pid_t backend =
-		(pid_t)database_long(fleet.rows, "select pid from pg_stat_activity where datname = current_database() "
-						 "and backend_type = 'client backend' and pid <> pg_backend_pid()");
-	struct database *lock = hold_up_all_but(fleet.rows, backend);
-	kill(backend, SIGSTOP);
-	peer_send_text(p, "{\"event_id\":\"id\",\"payload\":{}}");
-	await(listener_metric(fleet.listeners[0], "wsonce_postgres_connects_total") >= 2, WHOLE_MS);
+	struct peer *p;
+	pid_t backend;
+	struct database *lock = send_to_frozen("", "0", &p, &backend);
+
 	kill(backend, SIGCONT);
 	fleet_wait_rows(&fleet, 2, WHOLE_MS);
 	fleet_unlock(lock);
 	cr_assert(next_ack_says(p, "\"duplicate\""));
 	cr_assert_eq(fleet_rows(&fleet), 2);
+}
+
+Test(postgres_faults, what_a_lost_statement_may_still_store_is_never_too_old, .timeout = 120)
+{
+	struct peer *p;
+	pid_t backend;
+	time_t soon = time(NULL) + 10;
+	struct database *lock = send_to_frozen("--time-pointer /at --time-unit s --max-age 1s",
+					       suite_text("%ld", (long)soon), &p, &backend);
+	double put_off;
+
+	await(time(NULL) > soon + 2, WHOLE_MS);
+	put_off = listener_metric(fleet.listeners[0], "wsonce_rows_put_off_total");
+	await(listener_metric(fleet.listeners[0], "wsonce_rows_put_off_total") > put_off + 1, WHOLE_MS);
+	kill(backend, SIGCONT);
+	fleet_wait_rows(&fleet, 2, WHOLE_MS);
+	fleet_unlock(lock);
+	cr_assert(next_ack_says(p, "\"duplicate\""));
+	cr_assert_eq(database_long(fleet.rows, "select count(*) from dead_letters"), 0);
 }
 
 /* --- down at start, read only --- */
