@@ -433,6 +433,25 @@ static void on_leave(void *arg, bool is_fatal)
 static const struct producer_profile_owner producer_profile_owner = {on_ack,    on_full,  note_answer,
 								     on_charge, on_reply, on_leave};
 
+/* If variables use half of the budget, disconnects the producer that has most of them: idle ones could stop all. */
+static void limit_variables(struct ingest *i)
+{
+	struct session *most = list_entry(i->sessions.next, struct session, open);
+
+	if (producer_profile_variables(i->profile) <= (size_t)i->config->inflight_bytes / 2)
+		return;
+	list_each(node, after, &i->sessions) {
+		struct session *s = list_entry(node, struct session, open);
+
+		if (s->visitor.self_bytes > most->visitor.self_bytes)
+			most = s;
+	}
+	producer_profile_forget(i->profile, &most->visitor);
+	on_leave(most, true);
+	check_rest(most);
+	check_leave(most);
+}
+
 static void read_by_profile(struct session *s, const char *message, size_t len)
 {
 	size_t room = SESSION_ROOM(len);
@@ -443,6 +462,7 @@ static void read_by_profile(struct session *s, const char *message, size_t len)
 		producer_profile_read(s->ingest->profile, &s->visitor, message, len, &room, s->received, now_ms(s));
 	check_rest(s);
 	check_leave(s);
+	limit_variables(s->ingest);
 }
 
 /* --- messages --- */

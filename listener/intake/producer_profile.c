@@ -26,6 +26,7 @@ struct producer_profile {
 	struct producer_profile_owner owner;
 	struct session *session;
 	struct list ledgers; /* of all producers, also of those that are gone */
+	size_t variables;    /* memory of all producers' variables */
 	bool has_variables;  /* rules set variables */
 	bool has_id;         /* acks use ${event_id} */
 	bool has_number;     /* acks use ${n} */
@@ -195,15 +196,25 @@ static void tell_trouble(struct producer_profile *s)
 	s->has_told |= trouble != NULL;
 }
 
-static void charge_variables(struct producer_profile *s, struct producer_visitor *v)
+static void charge_variables(struct producer_profile *s, struct producer_visitor *v, size_t now)
 {
-	size_t now = session_self_bytes(&v->self);
-
 	if (now != v->self_bytes)
 		s->owner.charge(v->arg, (long)now - (long)v->self_bytes);
+	s->variables += now - v->self_bytes;
 	v->self_bytes = now;
 	if (now > VARIABLES_MAX)
 		leave(s, v, true);
+}
+
+size_t producer_profile_variables(const struct producer_profile *s)
+{
+	return s->variables;
+}
+
+void producer_profile_forget(struct producer_profile *s, struct producer_visitor *v)
+{
+	charge_variables(s, v, 0);
+	session_self_free(&v->self);
 }
 
 static void set_webhook(struct producer_profile *s, const char *id)
@@ -242,7 +253,7 @@ size_t producer_profile_read(struct producer_profile *s, struct producer_visitor
 	if (s->has_variables)
 		session_exchange(s->session, &v->self);
 	if (s->has_variables)
-		charge_variables(s, v);
+		charge_variables(s, v, session_self_bytes(&v->self));
 	tell_trouble(s);
 	return s->handed;
 }
@@ -363,10 +374,7 @@ void producer_profile_enter(struct producer_profile *s, struct producer_visitor 
 void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v)
 {
 	ledger_leave(v->ledger);
-	if (v->self_bytes)
-		s->owner.charge(v->arg, -(long)v->self_bytes);
-	v->self_bytes = 0;
-	session_self_free(&v->self);
+	producer_profile_forget(s, v);
 }
 
 bool producer_profile_has_words(const struct producer_profile *s)

@@ -56,6 +56,10 @@ struct tokens *producer_profile_read_tokens(struct producer_profile *s, const st
  * name and arg must live until its last event has settled. */
 void producer_profile_enter(struct producer_profile *s, struct producer_visitor *v, const char *name, bool is_told,
 			    bool resends, void *arg);
+/* Returns the memory of all producers' variables in bytes. */
+size_t producer_profile_variables(const struct producer_profile *s);
+/* Frees the variables of a producer, which may send no more messages. */
+void producer_profile_forget(struct producer_profile *s, struct producer_visitor *v);
 /* Call when the producer's connection is gone. */
 void producer_profile_leave(struct producer_profile *s, struct producer_visitor *v);
 

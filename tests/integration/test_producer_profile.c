@@ -312,6 +312,29 @@ Test(producer_profile, a_producer_that_fills_its_variables_is_sent_away)
 	await(listener_metric(listener, "wsonce_in_flight_bytes") == 0, WAIT_MS);
 }
 
+/* Their variables would be more than the whole budget. */
+Test(producer_profile, variables_of_idle_producers_do_not_keep_out_others)
+{
+	static char name[7001];
+	struct peer *idle[200];
+
+	memset(name, 'x', 7000);
+	listen_by(MOODS, "--max-inflight-bytes 1MiB --max-message 64KiB");
+	for (int i = 0; i < 200; i++) {
+		idle[i] = peer_open_events(listener_ingest_port(listener), NULL);
+		peer_sendf(idle[i], "{\"op\":\"hello\",\"me\":\"%s\"}", name);
+	}
+	open_producer(NULL);
+	peer_send_text(producer, "{\"op\":\"hello\",\"me\":\"ann\"}");
+	expect("{\"welcome\":\"ann\"}");
+	peer_send_text(producer, "{\"op\":\"put\",\"id\":1}");
+	expect("{\"of\":\"ann\"}");
+	cr_assert_leq(listener_metric(listener, "wsonce_in_flight_bytes"), 600000);
+	cr_assert_geq(listener_metric(listener, "wsonce_ingest_connections"), 50);
+	for (int i = 0; i < 200; i++)
+		peer_free(idle[i]);
+}
+
 /* ---- bad input ---- */
 
 Test(producer_profile, a_frame_of_too_many_elements_is_one_dead_letter)
