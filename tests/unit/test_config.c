@@ -809,12 +809,14 @@ Test(config, listener_needs_something_to_listen_to)
 
 Test(config, certificate_and_key_go_together)
 {
-	assert_wrong(TRY("--ingest-cert", "/dev/null"), "--ingest-key");
-	assert_wrong(TRY("--ingest-key", "/dev/null"), "--ingest-cert");
-	assert_wrong(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/dev/null"), "not a certificate and its key");
-	assert_wrong(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/nowhere/x"), "--ingest-cert");
-	assert_wrong(TRY("--ingest-client-ca", "/dev/null"), "--ingest-cert");
-	assert_wrong(TRY("--ingest-key", "/dev/null", "--ingest-cert", "/dev/null", "--ingest-client-ca", "/dev/null"),
+	char *none = file_of("no certificate");
+
+	assert_wrong(TRY("--ingest-cert", none), "--ingest-key");
+	assert_wrong(TRY("--ingest-key", none), "--ingest-cert");
+	assert_wrong(TRY("--ingest-key", none, "--ingest-cert", none), "not a certificate and its key");
+	assert_wrong(TRY("--ingest-key", none, "--ingest-cert", "/nowhere/x"), "--ingest-cert");
+	assert_wrong(TRY("--ingest-client-ca", none), "--ingest-cert");
+	assert_wrong(TRY("--ingest-key", none, "--ingest-cert", none, "--ingest-client-ca", none),
 		     "--ingest-client-ca");
 }
 
