@@ -91,7 +91,7 @@ struct event {
 	bool is_ours;           /* argument for claiming_take() when its turn comes */
 	bool is_filling;        /* as in struct feed_event */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
-	bool may_have_row;      /* it was sent, and no answer tells if it is stored */
+	bool may_have_row;      /* it was sent, and another transaction or a lost one may store it */
 	uint8_t lines;          /* lines of its source on which it came: bit 0 is the first one */
 	uint8_t also_lines;     /* the same for `also` */
 	struct id_hash id_hash; /* hash of the id, with the key of struct events */

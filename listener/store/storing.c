@@ -300,7 +300,7 @@ static int64_t oldest_time(const struct config *c)
 	return c->max_age_s ? clock_us(CLOCK_REALTIME_COARSE) - c->max_age_s * 1000000 : INT64_MIN;
 }
 
-/* A dead letter must not stand beside a row that a lost statement may still commit. */
+/* A dead letter must not stand beside a row that another transaction may still commit. */
 static bool is_stale(const struct event *ev, int64_t oldest_us)
 {
 	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->may_have_row;
@@ -577,7 +577,7 @@ static bool hand_to_first(const struct writer *w, struct event *ev, enum store_r
 	if (w != &w->storing->second || (is_stored && w->epoch == w->storing->epoch))
 		return false;
 	ev->is_handed = true;
-	ev->may_have_row |= is_stored || result == STORE_UNKNOWN;
+	ev->may_have_row |= is_stored;
 	event_send(w->storing->events, ev);
 	return true;
 }
@@ -587,6 +587,7 @@ static void on_stored(void *arg, struct event *ev, enum store_result result, con
 	struct writer *w = arg;
 	struct storing *s = w->storing;
 
+	ev->may_have_row |= result == STORE_BLOCKED || result == STORE_UNKNOWN;
 	if (hand_to_first(w, ev, result) || result == STORE_UNKNOWN)
 		return;
 	note_result(s, ev, result);

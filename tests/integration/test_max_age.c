@@ -74,6 +74,25 @@ Test(max_age, a_stale_event_is_one_dead_letter_for_the_whole_fleet)
 	cr_assert_eq(bench_rows(), 0);
 }
 
+/* Its row may be committed at any time, and a dead letter must not stand beside it. */
+Test(max_age, an_event_whose_row_another_transaction_holds_is_not_too_old, .fini = bench_close)
+{
+	time_t soon = time(NULL) + 3;
+	double put_off;
+
+	bench_serve((struct listener_options){0}, "--time-pointer /at --time-unit s --max-age 1s");
+	struct database *holder = database_open(database_conninfo(db));
+	database_exec(holder, "BEGIN; INSERT INTO events (event_id, event_type, payload) VALUES ('held', '', '0')");
+	peer_sendf(producer, "{\"event_id\":\"held\",\"at\":%ld}", (long)soon);
+	await(time(NULL) > soon + 2, SETTLED_MS);
+	put_off = bench_metric("wsonce_rows_put_off_total");
+	await(bench_metric("wsonce_rows_put_off_total") > put_off, SETTLED_MS);
+	database_exec(holder, "COMMIT");
+	database_free(holder);
+	ack_expect(producer, "held", "duplicate");
+	cr_assert_eq(bench_count("dead_letters"), 0);
+}
+
 /* A producer's event waits in memory, and a feed's is read from the disk by the next process. */
 Test(max_age, what_is_too_old_when_postgres_is_back_is_a_dead_letter, .timeout = 120)
 {

@@ -964,7 +964,7 @@ Test(pipeline, what_the_second_connection_surely_did_not_store_may_be_too_old)
 	be_behind(2);
 	fake_set_second_epoch(7);
 	tell("turn; journal beside(b8,b9); wrong 20");
-	fake_answer_beside("b8", STORE_BLOCKED);
+	fake_answer_beside("b8", STORE_LATER);
 	fake_set_second_epoch(0);
 	for (int i = 6; i < ROWS_BESIDE; i += i == 7 ? 3 : 1) {
 		fake_answer_insert(id_of("b", i), STORE_INSERTED);
