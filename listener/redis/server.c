@@ -38,8 +38,8 @@ struct server {
 	uv_timer_t retry;
 	char run[9];                 /* the first 8 digits of the server's run_id, "" if unknown */
 	char client[40];             /* what redis_client() returns */
-	bool was_refused;            /* the server refused the login, and that was logged */
-	char warned[200];            /* the last problem since it was REDIS_READY; logged */
+	bool was_refused;            /* the server refused the login: why the connection is about to end */
+	char warned[200];            /* why the last try since it was REDIS_READY failed */
 	uint64_t rights[RIGHTS_MAX]; /* hashes of the missing rights that were logged */
 	size_t rights_count;
 	int64_t ready_ms; /* when it became REDIS_READY */
@@ -50,58 +50,43 @@ struct server {
 	struct ending ending;
 };
 
-/* Returns true if why was not logged last, so that a lasting problem is logged once. */
-static bool is_news(struct server *s, const char *why)
+/* Logs once a minute that there is no connection, and at once a second reason. The connection for subscriptions is lost
+ * together with the main one, which logs the loss. */
+static void tell_failure(struct server *s, enum redis_state old, const char *event, const char *reason)
 {
-	bool is_new = why && strncmp(s->warned, why, sizeof(s->warned) - 1) != 0;
+	bool is_new = old != REDIS_READY && strncmp(s->warned, reason, sizeof(s->warned) - 1) != 0, is_told;
 
 	if (is_new)
-		snprintf(s->warned, sizeof(s->warned), "%s", why);
-	return is_new;
-}
-
-/* The connection for subscriptions is lost together with the main one, which logs the loss. */
-static enum log_level level_of(const struct server *s, enum log_level level)
-{
-	return s->settings.on_message ? LOG_DEBUG : level;
-}
-
-/* Also called when it cannot be made again. */
-static void tell_loss(struct server *s, enum redis_state old, const char *why)
-{
-	char reason[600];
-	bool is_told;
-
-	snprintf(reason, sizeof(reason), "%s%s%.300s", s->name, *s->name ? ": " : "", why);
-	is_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), "redis connection is lost", reason);
+		snprintf(s->warned, sizeof(s->warned), "%s", reason);
+	if (s->settings.on_message)
+		return;
+	is_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), event, reason);
+	if (is_new && s->losses.times == 2)
+		log_warn(event, "reason=%s", reason);
 	s->is_loss_told = is_told || (old != REDIS_READY && s->is_loss_told);
-}
-
-/* Losses are logged by tell_loss(). A server may accept each login and then answer nothing. */
-static enum log_level level_of_step(struct server *s, enum redis_state old, enum redis_state state, const char *why)
-{
-	bool is_told = s->is_loss_told || !s->losses.times;
-
-	if (state == REDIS_DOWN)
-		return old != REDIS_READY && is_news(s, why) && is_told ? LOG_WARN : LOG_DEBUG;
-	if (state == REDIS_READY)
-		return is_told ? LOG_INFO : LOG_DEBUG;
-	return old == REDIS_READY ? LOG_INFO : LOG_DEBUG;
 }
 
 static void set_state(struct server *s, enum redis_state state, const char *why)
 {
 	enum redis_state old = s->view.state;
-	enum log_level level;
+	bool is_told = state == REDIS_READY ? s->is_loss_told || !s->losses.times
+					    : old == REDIS_READY && state == REDIS_CLOSING;
+	char reason[600];
 
 	if (old == state)
 		return;
 	s->view.state = state;
-	if (state == REDIS_DOWN && (old == REDIS_READY || s->losses.times) && !s->settings.on_message)
-		tell_loss(s, old, why);
-	level = level_of(s, level_of_step(s, old, state, why));
-	log_write(level, "redis connection", "from=%s to=%s url=%s server=%s reason=%s", state_names[old],
-		  state_names[state], s->redacted, *s->name ? s->name : NULL, why);
+	snprintf(reason, sizeof(reason), "%s%s%.300s", s->name, *s->name ? ": " : "", why ? why : "");
+	if (state == REDIS_DOWN)
+		tell_failure(s, old,
+			     old == REDIS_READY ? "redis connection is lost"
+			     : s->was_refused   ? "redis refused the login"
+						: "cannot connect to redis",
+			     reason);
+	log_write(is_told && !s->settings.on_message ? LOG_INFO : LOG_DEBUG, "redis connection",
+		  "from=%s to=%s url=%s server=%s reason=%s", state_names[old], state_names[state], s->redacted,
+		  *s->name ? s->name : NULL, why);
+	s->was_refused = false;
 	if (s->sentinel)
 		sentinel_hurry(s->sentinel, state != REDIS_READY);
 	s->settings.on_state(s->settings.owner, state);
@@ -129,14 +114,8 @@ uint64_t server_unanswered(const struct server *s)
 
 static void refuse(struct server *s, const char *said)
 {
-	char what[200];
-
-	snprintf(what, sizeof(what), "%s", said);
-	log_write(s->was_refused ? LOG_DEBUG : level_of(s, LOG_ERROR), "redis refused the login", "url=%s reason=%s",
-		  s->redacted, what);
 	s->was_refused = true;
-	snprintf(s->warned, sizeof(s->warned), "%s", what);
-	talk_end(s->talk, what);
+	talk_end(s->talk, said);
 }
 
 /* AUTH and SELECT must succeed. */
@@ -243,7 +222,6 @@ static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply
 	(void)owner;
 	if (!reply || s->view.state != REDIS_CONNECTING)
 		return;
-	s->was_refused = false;
 	s->warned[0] = '\0';
 	s->ready_ms = (int64_t)uv_now(s->loop);
 	counters.redis_connects += !s->settings.on_message;
@@ -358,8 +336,8 @@ static void on_not_named(void *owner, const char *why)
 {
 	struct server *s = owner;
 
-	if (s->view.state != REDIS_READY && is_news(s, why))
-		log_write(level_of(s, LOG_WARN), "no sentinel names a master", "url=%s reason=%s", s->redacted, why);
+	if (s->view.state != REDIS_READY)
+		tell_failure(s, s->view.state, "no sentinel names a master", why);
 }
 
 /* --- life --- */

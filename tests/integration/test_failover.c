@@ -414,7 +414,7 @@ Test(failover, what_keeps_the_first_connection_from_coming_up_is_a_warning)
 				  NULL);
 	await(listener_has_logged(listener, "database \\\"nowhere\\\" does not exist"), WAIT_MS, "%s",
 	      process_last_words(listener_process(listener)));
-	await(listener_has_logged(listener, "from=connecting to=down url=redis:"), WAIT_MS);
+	await(listener_has_logged(listener, "event=\"cannot connect to redis\""), WAIT_MS);
 }
 
 Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)

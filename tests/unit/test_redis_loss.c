@@ -507,28 +507,75 @@ Test(redis_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 	close_all();
 }
 
+static int log_file, kept;
+
+static void keep_log(void)
+{
+	log_file = memfd_create("log", 0);
+	kept = dup(STDERR_FILENO);
+	dup2(log_file, STDERR_FILENO);
+	log_setup(LOG_INFO, LOG_TEXT, NULL);
+}
+
+static void expect_lines(int most, const char *line, const char *reason)
+{
+	char text[4000] = "";
+	int lines = 0;
+
+	dup2(kept, STDERR_FILENO);
+	cr_assert_gt(pread(log_file, text, sizeof(text) - 1, 0), 0);
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	cr_assert_leq(lines, most, "%s", text);
+	cr_assert(strstr(text, line) && strstr(text, reason), "%s", text);
+}
+
+static void shut(enum door door)
+{
+	close(doors[door]);
+	doors[door] = -1;
+}
+
 /* The loss is not told, because the one before was. */
 Test(redis_loss, a_server_that_is_lost_again_and_stays_away_is_told_within_a_minute)
 {
-	int log = memfd_create("log", 0), kept = dup(STDERR_FILENO);
-	char text[4000] = "";
-
 	open_all(false, NEVER, NODE_A, CUT);
 	AWAIT(readies);
-	dup2(log, STDERR_FILENO);
-	log_setup(LOG_INFO, LOG_TEXT, NULL);
+	keep_log();
 	drop(conn_of(NODE_A));
 	AWAIT(downs == 1 && readies == 2);
-	close(doors[NODE_A]);
-	doors[NODE_A] = -1;
+	shut(NODE_A);
 	drop(conn_of(NODE_A));
 	pass(65000);
-	dup2(kept, STDERR_FILENO);
-	cr_assert_gt(pread(log, text, sizeof(text) - 1, 0), 0);
-	cr_assert(strstr(text, "event=\"redis connection is lost\" times=") && strstr(text, "Connection refused"), "%s",
-		  text);
+	expect_lines(6, "event=\"cannot connect to redis\" times=", "Connection refused");
 	doors[NODE_A] = listen_on(ports[NODE_A]);
 	AWAIT(readies == 3);
+	close_all();
+}
+
+Test(redis_loss, a_server_that_is_away_at_the_start_is_told_once_a_minute)
+{
+	keep_log();
+	open_all(false, NEVER, NODE_A, CUT);
+	shut(NODE_A);
+	pass(65000);
+	expect_lines(2, "event=\"cannot connect to redis\" times=", "Connection refused");
+	close_all();
+}
+
+/* Their reasons differ from the master's. */
+Test(redis_loss, sentinels_that_are_lost_with_the_master_are_told_once_a_minute)
+{
+	open_all(true, NEVER, NODE_A, CUT);
+	AWAIT(readies);
+	keep_log();
+	for (int door = 0; door < DOORS; door++)
+		shut((enum door)door);
+	for (int i = 0; i < CONNS; i++)
+		if (conns[i].fd)
+			cut(&conns[i]);
+	pass(65000);
+	expect_lines(3, "event=\"redis connection is lost\"", " times=");
 	close_all();
 }
 
