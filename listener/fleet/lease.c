@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -57,6 +58,9 @@ struct lease {
 	bool is_asking;
 	char refusal[200]; /* Redis's last error; "": it answers */
 	struct log_spell refusals;
+	struct backoff backoff; /* of losses because a renewal was late */
+	int64_t rest_ms;        /* loop clock, when to ask again after such a loss */
+	int64_t taken_ms;
 	int64_t asked_ms; /* loop clock */
 	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
 	struct ending ending;
@@ -71,9 +75,10 @@ static int64_t now_ms(const struct lease *l)
 
 static void take(struct lease *l)
 {
-	if (l->state != LEASE_WAITING)
+	if (l->state != LEASE_WAITING || now_ms(l) < l->rest_ms)
 		return;
 	l->state = LEASE_HELD;
+	l->taken_ms = now_ms(l);
 	log_info("acquired an exclusive source", "source=%s", l->name);
 	l->owner.on_acquired(l->owner.arg);
 }
@@ -87,10 +92,18 @@ static void lose(struct lease *l, const char *why)
 	l->owner.on_lost(l->owner.arg);
 }
 
-/* The server granted or renewed the lease. */
-static void renew(struct lease *l)
+/* If renewals are often late, the feed must not be dialled each time. */
+static void lose_late(struct lease *l)
 {
-	l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
+	backoff_judge(&l->backoff, true, now_ms(l) - l->taken_ms);
+	l->rest_ms = now_ms(l) + backoff_next(&l->backoff, backoff_draw());
+	lose(l, "the lease could not be renewed in time");
+}
+
+/* The server granted or renewed the lease when it was asked at asked_ms. */
+static void renew(struct lease *l, int64_t asked_ms)
+{
+	l->until_ms = asked_ms + TTL_MS - MARGIN_MS;
 	if (now_ms(l) < l->until_ms)
 		take(l);
 }
@@ -110,13 +123,11 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 {
 	struct lease *l = owner;
 
-	(void)arg;
-	if (l->state == LEASE_CLOSING)
+	if (l->state == LEASE_CLOSING || !reply)
 		return;
-	l->is_asking = false;
-	if (reply && reply->type == REPLY_ERROR)
+	if (reply->type == REPLY_ERROR)
 		note_refusal(l, reply->str);
-	if (!reply || reply->type != REPLY_INTEGER)
+	if (reply->type != REPLY_INTEGER)
 		return; /* unknown: the lease runs out, or the next answer decides */
 	*l->refusal = '\0';
 	log_spell_off(&l->refusals, now_ms(l), "redis grants leases of exclusive sources again");
@@ -124,18 +135,18 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		lose(l, "another listener has the lease");
 		return;
 	}
-	renew(l);
+	renew(l, (intptr_t)arg);
 }
 
+/* Asks before the last answer has come: if Redis is slow, the lease would end between two answers each time. */
 static void ask_redis(struct lease *l)
 {
-	if (l->is_asking || redis_state(l->redis) != REDIS_READY)
+	if (redis_state(l->redis) != REDIS_READY)
 		return;
-	l->asked_ms = now_ms(l);
 	resp_start(&l->command, 6);
 	resp_words(&l->command, "EVAL", LUA_LEASE, "1", l->key, l->value);
 	resp_number(&l->command, TTL_MS);
-	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_redis_answer, NULL) == 0;
+	(void)redis_send(l->redis, l->command.at, l->command.len, on_redis_answer, (void *)(intptr_t)now_ms(l));
 }
 
 static void on_released(void *owner, void *arg, const struct redis_reply *reply)
@@ -183,7 +194,7 @@ static void on_postgres_answer(void *owner, const struct postgres_answer *answer
 		return; /* unknown: the lease runs out, or the next answer decides */
 	note_row(l, postgres_cell(answer, 0, 1, &len));
 	if (*postgres_cell(answer, 0, 0, &len) == 't')
-		renew(l);
+		renew(l, l->asked_ms);
 	else
 		lose(l, "another listener has the lease");
 }
@@ -253,7 +264,9 @@ static void on_timer(uv_timer_t *timer)
 	struct lease *l = timer->data;
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
-		lose(l, "the lease could not be renewed in time");
+		lose_late(l);
+	if (l->state == LEASE_WAITING && now_ms(l) < l->rest_ms)
+		return;
 	if (l->path)
 		ask_kernel(l);
 	else if (l->redis)
@@ -302,6 +315,7 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 	l->fd = -1;
 	l->owner = *owner;
 	l->name = name;
+	l->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000};
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
 	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);
 	l->key = memory_printf("wsonce:lease:%s%s", config->claim_prefix, name);

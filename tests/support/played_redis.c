@@ -108,7 +108,7 @@ static void subscribe(const char *bytes, size_t len, redis_cb *cb, void *arg)
 
 int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *cb, void *arg)
 {
-	struct command *c = &commands[sent];
+	struct command *c = &commands[sent % COMMANDS];
 	const char *at = strchr(bytes, '\n') + 1;
 	char text[sizeof(c->text)] = "";
 
@@ -118,7 +118,7 @@ int __wrap_redis_send(struct redis *r, const char *bytes, size_t len, redis_cb *
 		subscribe(bytes, len, cb, arg);
 		return 0;
 	}
-	if (state != REDIS_READY || sent == COMMANDS)
+	if (state != REDIS_READY || sent - answered == COMMANDS)
 		return -1;
 	for (int words = atoi(bytes + 1); words; words--) {
 		size_t n = strtoul(at + 1, NULL, 10);
@@ -198,12 +198,12 @@ void played_redis_say(const char *bytes, size_t len)
 
 const char *played_redis_next(void)
 {
-	return seen < sent ? commands[seen++].text : "";
+	return seen < sent ? commands[seen++ % COMMANDS].text : "";
 }
 
 void played_redis_answer(const struct redis_reply *reply)
 {
-	const struct command *c = &commands[answered];
+	const struct command *c = &commands[answered % COMMANDS];
 
 	if (answered == sent)
 		abort();
