@@ -135,7 +135,7 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		lose(l, "another listener has the lease");
 		return;
 	}
-	renew(l, (intptr_t)arg);
+	renew(l, now_ms(l) - (uint32_t)(now_ms(l) - (intptr_t)arg)); /* a pointer may have 32 bits only */
 }
 
 /* Asks before the last answer has come: if Redis is slow, the lease would end between two answers each time. */
