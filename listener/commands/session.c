@@ -123,7 +123,8 @@ static PGresult *end_pipeline(PGconn *conn)
 
 	while (!is_end) {
 		result = take_result(conn);
-		is_end = result ? PQresultStatus(result) == PGRES_PIPELINE_SYNC : PQstatus(conn) != CONNECTION_OK;
+		is_end = result ? PQresultStatus(result) == PGRES_PIPELINE_SYNC
+				: PQtransactionStatus(conn) != PQTRANS_ACTIVE; /* also after a failed write */
 		if (result && !is_end && PQresultStatus(result) != PGRES_SINGLE_TUPLE && (!kept || is_fine(kept))) {
 			PQclear(kept);
 			kept = result;

@@ -299,6 +299,25 @@ Test(letters, a_claim_of_somebody_who_is_at_work_is_waited_for, .init = bench_op
 	cr_assert_eq(bench_rows(), 1);
 }
 
+/* The server takes leave of the command's idle connection by a warning, and the next write to it fails. */
+Test(letters, a_retry_whose_connection_crashed_while_it_waited_ends, .timeout = 300)
+{
+	struct postgres *pg = postgres_new();
+
+	db = postgres_database(pg);
+	run_expect(db, 0, NULL, "migrate");
+	dead_letter("'held'", "x", "'{\"event_id\":\"held\"}'");
+	claims_put(redisd_shared(), "held", "somebody.else@1", 0);
+	struct process *p = run_start_on(db, "dead-letters retry 1");
+
+	await(letters("retried_at IS NOT NULL") == 1, SETTLED_MS, "%s", process_last_words(p));
+	postgres_kill(pg);
+	postgres_start(pg);
+	claims_put(redisd_shared(), "held", "somebody.else@1", 1);
+	cr_assert_eq(process_wait(p, SETTLED_MS), 1, "%s", process_last_words(p));
+	cr_assert_eq(bench_rows(), 1);
+}
+
 /* The first waits for the claim and the second for the first; the other pages have not begun. */
 Test(letters, what_is_discarded_while_a_retry_runs_is_not_stored_by_it, .init = bench_open)
 {
