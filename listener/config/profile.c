@@ -357,7 +357,9 @@ static int add_rule(struct profile_reader *r, const char *name, const json_t *it
 				       "or ack, and is no event");
 	if (rule->action == ACTION_EVENT && !rule->id)
 		return profile_fail(r, "id is missing: a rule whose action is event needs one");
-	return 0;
+	return rule->ack && rule->action != ACTION_EVENT
+		       ? profile_doubt(r, "ack answers events, and this rule has none: use send")
+		       : 0;
 }
 
 static int read_rules(struct profile_reader *r, const struct key *k, const json_t *value, void *at)

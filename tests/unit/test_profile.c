@@ -164,6 +164,8 @@ static const struct {
 	 "p.json, line 2, vars.a: must be a string, a number, true, false or an array"},
 	{"{\"url\": \"wss://h/\", \"rules\": [{\"action\": \"event\"}]}",
 	 "p.json, line 1, rules[0]: id is missing: a rule whose action is event needs one"},
+	{"{\"url\": \"wss://h/\", \"rules\": [\n{\"action\": \"reject\", \"ack\": 1}]}",
+	 "doubt p.json, line 2, rules[0]: ack answers events, and this rule has none: use send"},
 	{"{\"url\": \"wss://h/\", \"rules\": [\n{\"action\": \"events\"}]}",
 	 "p.json, line 2, rules[0].action: must be one of: ignore event reject reconnect fatal"},
 	{"{\"url\": \"wss://h/\", \"rules\": [\n{\"whem\": {}}]}",
