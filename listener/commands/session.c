@@ -119,9 +119,8 @@ static bool is_fine(const PGresult *result)
 static PGresult *end_pipeline(PGconn *conn)
 {
 	PGresult *kept = NULL, *result;
-	bool is_end = false;
 
-	while (!is_end) {
+	for (bool is_end = false; !is_end; PQclear(result)) {
 		result = take_result(conn);
 		is_end = result ? PQresultStatus(result) == PGRES_PIPELINE_SYNC
 				: PQtransactionStatus(conn) != PQTRANS_ACTIVE; /* also after a failed write */
@@ -130,7 +129,6 @@ static PGresult *end_pipeline(PGconn *conn)
 			kept = result;
 			result = NULL;
 		}
-		PQclear(result);
 	}
 	PQexitPipelineMode(conn);
 	return kept;
