@@ -622,9 +622,9 @@ static void log_refusal(struct ingest *i, const struct address *address, struct 
 	refused_peers_log(&i->refusals, &refusal, (int64_t)uv_now(ws_loop(i->ws)));
 }
 
-/* Ends the oldest connection of the token with the most connections. That token must have more than a quarter of all
- * places, and more than the token of the new connection would have. Returns false if no token does. */
-static bool make_room(struct ingest *i, const struct token *newcomer)
+/* Returns the token with the most connections, if it has more than a quarter of all places, and more than the newcomer
+ * will have; else NULL. */
+static const struct token *find_greedy(const struct ingest *i, const struct token *newcomer)
 {
 	uint64_t most = (uint64_t)i->config->ingest_connections / 4, own = newcomer ? newcomer->connections + 1 : 1;
 	const struct token *greedy = NULL;
@@ -634,38 +634,47 @@ static bool make_room(struct ingest *i, const struct token *newcomer)
 		greedy = t->connections > most ? t : greedy;
 		most = t->connections > most ? t->connections : most;
 	}
-	if (!greedy)
-		return false;
+	return greedy;
+}
+
+/* Ends the oldest connection of a greedy token. */
+static void make_room(struct ingest *i, const struct token *newcomer)
+{
+	const struct token *greedy = find_greedy(i, newcomer);
+
 	list_each(node, after, &i->sessions) {
 		struct session *s = list_entry(node, struct session, open);
 
-		if (s->token != greedy)
+		if (!greedy || s->token != greedy)
 			continue;
 		list_remove(node);
 		list_append(&i->sessions, node); /* the next one to end is another */
 		ws_kill(i->ws, s->link.wsi);
 		log_refusal(i, s->address,
 			    (struct refusal){.reason = "it made room for another token", .token = greedy->name});
-		break;
+		return;
 	}
-	return true;
+}
+
+static bool is_full(const struct ingest *i)
+{
+	return i->session_count >= (size_t)i->config->ingest_connections;
 }
 
 /* Returns 0 if there is room for one more producer, else the HTTP status to refuse it with. */
-static unsigned int judge_room(struct ingest *i, const struct handshake *h)
+static unsigned int judge_room(const struct ingest *i, const struct handshake *h)
 {
 	size_t most = (size_t)i->config->ingest_per_address;
-	bool is_full = i->session_count >= (size_t)i->config->ingest_connections;
 
 	if (h->token && producer_debt_is_over(h->token->debt_ms, 1, clock_of(i)))
 		return TOO_MANY_REQUESTS;
 	if (most && address_producers(h->address) >= most)
 		return TOO_MANY_REQUESTS;
-	return i->is_draining || (is_full && !make_room(i, h->token)) ? HTTP_STATUS_SERVICE_UNAVAILABLE : 0;
+	return i->is_draining || (is_full(i) && !find_greedy(i, h->token)) ? HTTP_STATUS_SERVICE_UNAVAILABLE : 0;
 }
 
 /* Returns 0 to accept the upgrade, or the HTTP status to refuse it with. */
-static unsigned int judge_upgrade(struct ingest *i, struct lws *wsi, struct handshake *h)
+static unsigned int judge_upgrade(const struct ingest *i, struct lws *wsi, struct handshake *h)
 {
 	unsigned int status;
 
@@ -925,6 +934,8 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	is_told = i->profile && producer_profile_has_words(i->profile) && !s->wants_acks;
 	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	ws_link_open(i->ws, &s->link, wsi, lws_get_socket_fd(wsi), &reader);
+	if (is_full(i)) /* not before: libwebsockets may have refused the upgrade */
+		make_room(i, h->token);
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
 	counters.ingest_connects++;

@@ -121,6 +121,7 @@ Test(doors, who_has_most_of_the_connections_makes_room_for_others)
 	cr_assert(listener_has_logged(listener, "reason=\"it made room for another token\" token=shop"));
 	await(count_of("token_connections", "shop") == 7, SETTLED_MS);
 	expect_status("the-token-of-the-shop", 503);
+	cr_assert_not(peer_open(listener_ingest_port(listener), "/events", "unknown", "the-token-of-the-till", NULL));
 	ack_expect((peer_send_text(shop[1], "{\"event_id\":\"a\"}"), shop[1]), "a", "persisted");
 	ack_expect((peer_send_text(till, "{\"event_id\":\"b\"}"), till), "b", "persisted");
 }
