@@ -656,21 +656,17 @@ static void make_room(struct ingest *i, const struct token *newcomer)
 	}
 }
 
-static bool is_full(const struct ingest *i)
-{
-	return i->session_count >= (size_t)i->config->ingest_connections;
-}
-
 /* Returns 0 if there is room for one more producer, else the HTTP status to refuse it with. */
 static unsigned int judge_room(const struct ingest *i, const struct handshake *h)
 {
 	size_t most = (size_t)i->config->ingest_per_address;
+	bool is_full = i->session_count >= (size_t)i->config->ingest_connections;
 
 	if (h->token && producer_debt_is_over(h->token->debt_ms, 1, clock_of(i)))
 		return TOO_MANY_REQUESTS;
 	if (most && address_producers(h->address) >= most)
 		return TOO_MANY_REQUESTS;
-	return i->is_draining || (is_full(i) && !find_greedy(i, h->token)) ? HTTP_STATUS_SERVICE_UNAVAILABLE : 0;
+	return i->is_draining || (is_full && !find_greedy(i, h->token)) ? HTTP_STATUS_SERVICE_UNAVAILABLE : 0;
 }
 
 /* Returns 0 to accept the upgrade, or the HTTP status to refuse it with. */
@@ -934,7 +930,8 @@ static void on_open(struct ingest *i, struct lws *wsi, struct session **at)
 	is_told = i->profile && producer_profile_has_words(i->profile) && !s->wants_acks;
 	setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	ws_link_open(i->ws, &s->link, wsi, lws_get_socket_fd(wsi), &reader);
-	if (is_full(i)) /* not before: libwebsockets may have refused the upgrade */
+	/* Not before: libwebsockets may have refused the upgrade. */
+	if (i->session_count >= (size_t)i->config->ingest_connections)
 		make_room(i, h->token);
 	list_append(&i->sessions, &s->open);
 	i->session_count++;
