@@ -77,14 +77,19 @@ static size_t length_of(const char *at, const char *secret)
 	return !*rest || (!*at && rest - secret >= SECRET_SHORT) ? (size_t)(at - begin) : 0;
 }
 
-void secret_mask(char *text, const char *secret)
+void secret_mask_of(char *text, const char *of, const char *secret)
 {
 	if (!secret || strlen(secret) < SECRET_SHORT)
 		return;
-	for (size_t n; *text; text += n + !n) {
-		n = length_of(text, secret);
+	for (size_t n; *of; of += n + !n, text += n + !n) {
+		n = length_of(of, secret);
 		memset(text, '*', n);
 	}
+}
+
+void secret_mask(char *text, const char *secret)
+{
+	secret_mask_of(text, text, secret);
 }
 
 /* Masks part as it is in a URL and decoded. */

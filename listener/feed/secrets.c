@@ -127,9 +127,11 @@ void secrets_add(struct secrets *s, const char *name, const char *text, size_t l
 
 void secrets_mask(const struct secrets *s, char *text)
 {
+	AUTO_FREE char *of = memory_strdup(text);
+
 	for (size_t i = 0; i < SECRETS_MOST; i++)
-		secret_mask(text, s->texts[i]);
+		secret_mask_of(text, of, s->texts[i]);
 	for (size_t i = 0; i < s->given_count; i++)
 		for (size_t k = 0; k < GIVEN_MOST; k++)
-			secret_mask(text, s->given[i].texts[k]);
+			secret_mask_of(text, of, s->given[i].texts[k]);
 }

@@ -29,6 +29,8 @@ static void add_secret(struct bytes *out, struct slice of, struct template_scope
 		snprintf(scope->fault, sizeof(scope->fault), "%s %.120s %s", is_env ? "the variable" : "the file",
 			 strchr(name, ':') + 1,
 			 is_env ? "is not set" : "cannot be read, or its first line is empty, too long or not text");
+	else if (scope->secrets) /* a file may have changed since the connect */
+		secrets_add(scope->secrets, name, text, strlen(text));
 	bytes_add_text(out, text ? text : "");
 	free(name);
 	free(text);

@@ -185,7 +185,6 @@ static unsigned int code_of(const struct feed_client *c)
 static void keep_error(struct feed_client *c, const char *reason)
 {
 	snprintf(c->error, sizeof(c->error), "%s", reason);
-	secrets_read(c->secrets, c->p.profile->root); /* a file may have changed after the connect */
 	secrets_mask(c->secrets, c->error);
 	make_line(c->error);
 }
@@ -838,7 +837,6 @@ void feed_client_mask(const struct feed_client *c, char *text)
 
 void feed_client_hide(const struct feed_client *c, struct session *s)
 {
-	secrets_read(c->secrets, c->p.profile->root);
 	session_hide_secrets(s, c->secrets);
 }
 

@@ -372,6 +372,7 @@ static void begin(struct fill *f)
 	const struct hole *h = f->first;
 
 	f->session = session_new(f->parts.profile, false);
+	feed_client_hide(f->parts.client, f->session);
 	f->number_count = 0;
 	backoff_reset(&f->first->backoff);
 	session_load(f->session, session_save(*f->parts.session));
@@ -387,7 +388,6 @@ static void call(struct fill *f)
 
 	if (!f->session)
 		begin(f);
-	feed_client_hide(f->parts.client, f->session);
 	if (h->cursor) {
 		set_text(f, "cursor", h->cursor);
 	} else {

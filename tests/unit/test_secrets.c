@@ -65,6 +65,20 @@ Test(secrets, those_written_for_a_url_are_hidden_as_a_server_decodes_them)
 	json_decref(root);
 }
 
+/* A name may be the beginning of a key. */
+Test(secrets, one_that_begins_with_another_is_hidden_as_a_whole)
+{
+	char text[] = "bad key account-7-of-the-shop";
+	struct secrets *s = secrets_new();
+
+	secrets_add(s, "key", "account-7-of-the-shop", 21);
+	secrets_add(s, "name", "account-7", 9);
+	secrets_add(s, "key", "account-7-of", 12);
+	secrets_mask(s, text);
+	cr_assert_str_eq(text, "bad key *********************");
+	secrets_free(s);
+}
+
 /* True if secret number i is masked. */
 static bool is_hidden(const struct secrets *s, int i)
 {
