@@ -46,6 +46,11 @@ const struct events *pipeline_events(const struct pipeline *p)
 	return &events;
 }
 
+int64_t pipeline_settled_us(const struct pipeline *p)
+{
+	return 0;
+}
+
 size_t pipeline_bytes(const struct pipeline *p)
 {
 	return 1;
