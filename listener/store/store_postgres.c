@@ -678,11 +678,13 @@ static void on_retry(uv_timer_t *timer)
 {
 	struct store *s = timer->data;
 
+	if (postgres_state(s->postgres) != POSTGRES_READY)
+		return; /* sent when it is; a new connection may be at work on a check of ours */
 	if (s->is_held_up && seek_holder(s)) {
 		s->blocked_ms = 0;
 		return;
 	}
-	if (s->on.on_pause && postgres_state(s->postgres) == POSTGRES_READY)
+	if (s->on.on_pause)
 		s->on.on_pause(s->on.arg);
 	if (!s->on_other)
 		send_range(s);

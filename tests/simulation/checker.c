@@ -10,7 +10,7 @@
 #include "world.h"
 
 #define SECOND       INT64_C(1000000)
-#define RECEIVED_MAX 20000
+#define RECEIVED_MAX 40000
 #define LETTERS_MAX  2000
 #define LIVES_MAX    1000
 #define KEYS_MAX     60               /* events whose Redis keys are compared */

@@ -543,6 +543,28 @@ Test(store, a_retry_while_postgres_is_away_waits_for_it)
 	expect_asked("insert a");
 }
 
+/* Each new connection first checks the handler. */
+Test(store, a_retry_is_sent_when_the_check_of_the_handler_is_over)
+{
+	static const char *handler = "=h";
+
+	tear_down();
+	config.handler = (char *)"h";
+	set_up();
+	played_postgres.cells = &handler;
+	say((struct postgres_answer){.rows = 1});
+	insert("a");
+	say((struct postgres_answer){.result = POSTGRES_TROUBLE, .is_late = true, .is_locked = true});
+	played_postgres_set_state(POSTGRES_DOWN);
+	played_postgres_set_state(POSTGRES_READY);
+	pass(5000);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	say((struct postgres_answer){.rows = 1});
+	cr_assert_eq(played_postgres.state, POSTGRES_BUSY);
+	cr_assert_str_eq(played_postgres_texts(0), "a");
+	played_postgres.cells = NULL;
+}
+
 Test(store, nothing_is_sent_before_it_is_ready)
 {
 	played_postgres_set_state(POSTGRES_PREPARING);
