@@ -30,11 +30,12 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200 /* how long the lease lasts in the server after a renewal */
-#define MARGIN_MS 300  /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
-#define ASK_MS    250  /* time between two requests */
-#define LATE_MS   1000 /* timeout of a request to Redis */
-#define LEAVE_MS  300  /* timeout of the release when closing */
+#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal */
+#define MARGIN_MS 300   /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
+#define ASK_MS    250   /* time between two requests */
+#define LATE_MS   1000  /* timeout of a request to Redis */
+#define LEAVE_MS  300   /* timeout of the release when closing */
+#define GOOD_MS   10000 /* a lease that was held for this long was not lost because answers are often late */
 
 #define TEXT_OID 25
 
@@ -58,8 +59,8 @@ struct lease {
 	bool is_asking;
 	char refusal[200]; /* Redis's last error; "": it answers */
 	struct log_spell refusals;
-	struct backoff backoff; /* of losses because a renewal was late */
-	int64_t rest_ms;        /* loop clock, when to ask again after such a loss */
+	struct backoff backoff; /* of late answers */
+	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t taken_ms;
 	int64_t asked_ms; /* loop clock */
 	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
@@ -92,11 +93,17 @@ static void lose(struct lease *l, const char *why)
 	l->owner.on_lost(l->owner.arg);
 }
 
-/* If renewals are often late, the feed must not be dialled each time. */
+/* If answers are often late, the feed must not be dialled each time, and another listener should have the lease. */
+static void rest(struct lease *l)
+{
+	l->rest_ms = now_ms(l) + backoff_next(&l->backoff, backoff_draw());
+}
+
 static void lose_late(struct lease *l)
 {
-	backoff_judge(&l->backoff, true, now_ms(l) - l->taken_ms);
-	l->rest_ms = now_ms(l) + backoff_next(&l->backoff, backoff_draw());
+	if (now_ms(l) - l->taken_ms >= GOOD_MS)
+		backoff_reset(&l->backoff);
+	rest(l);
 	lose(l, "the lease could not be renewed in time");
 }
 
@@ -106,6 +113,8 @@ static void renew(struct lease *l, int64_t asked_ms)
 	l->until_ms = asked_ms + TTL_MS - MARGIN_MS;
 	if (now_ms(l) < l->until_ms)
 		take(l);
+	else if (l->state == LEASE_WAITING && asked_ms >= l->rest_ms)
+		rest(l);
 }
 
 static void close_parts(struct lease *l);

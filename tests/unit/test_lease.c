@@ -12,7 +12,7 @@
 
 static uv_loop_t loop;
 static struct lease *lease;
-static int acquired, lost;
+static int acquired, lost, asked;
 
 static void on_acquired(void *arg)
 {
@@ -35,7 +35,7 @@ static void answer_late(int late_ms, int for_ms)
 			played_redis_answer(&granted);
 		clock_pass(STEP_MS);
 		uv_run(&loop, UV_RUN_NOWAIT);
-		while (*played_redis_next())
+		for (; *played_redis_next(); asked++)
 			due[last++ % ASKED] = ms + late_ms;
 	}
 }
@@ -77,9 +77,23 @@ Test(lease, is_taken_less_and_less_often_if_redis_is_too_slow_to_keep_it)
 	cr_assert_leq(acquired, 30, "%d times", acquired);
 	answer_late(100, 100000);
 	acquired = 0;
+	for (int i = 0; i < 20; i++) {
+		answer_late(950, 300);
+		answer_late(0, 12000);
+	}
+	cr_assert_eq(acquired, 20);
+	acquired = 0;
 	answer_late(950, 300);
 	answer_late(100, 1000);
 	cr_assert_eq(acquired, 1, "it was kept for long enough");
+}
+
+/* Each request takes it in Redis, so nobody else could have it. */
+Test(lease, is_left_to_others_if_all_answers_are_too_late)
+{
+	answer_late(950, 60000);
+	cr_assert_eq(acquired, 0);
+	cr_assert_lt(asked, 60);
 }
 
 Test(lease, is_kept_after_redis_stood_still)
