@@ -363,6 +363,7 @@ struct done_channel *done_channel_open(uv_loop_t *loop, const struct config *con
 						.cert = config->redis_cert,
 						.key = config->redis_key,
 						.timeout_ms = config->redis_timeout_ms,
+						.is_second = true,
 						.on_state = on_state,
 						.on_message = on_message,
 						.owner = c};

@@ -80,7 +80,7 @@ static void take(struct lease *l)
 		return;
 	l->state = LEASE_HELD;
 	l->taken_ms = now_ms(l);
-	log_info("acquired an exclusive source", "source=%s", l->name);
+	log_one_of_many(LOG_INFO, now_ms(l), "acquired an exclusive source", "source=%s", l->name);
 	l->owner.on_acquired(l->owner.arg);
 }
 
@@ -89,7 +89,7 @@ static void lose(struct lease *l, const char *why)
 	if (l->state != LEASE_HELD)
 		return;
 	l->state = LEASE_WAITING;
-	log_warn("gave up an exclusive source", "source=%s reason=%s", l->name, why);
+	log_one_of_many(LOG_WARN, now_ms(l), "gave up an exclusive source", "source=%s reason=%s", l->name, why);
 	l->owner.on_lost(l->owner.arg);
 }
 
@@ -292,6 +292,7 @@ static void open_redis(struct lease *l, const struct config *config)
 		.cert = config->redis_cert,
 		.key = config->redis_key,
 		.timeout_ms = config->redis_timeout_ms < LATE_MS ? config->redis_timeout_ms : LATE_MS,
+		.is_second = true,
 		.on_state = on_redis_state,
 		.owner = l,
 	};

@@ -81,6 +81,7 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_settings *settings)
 
 	r->of_server = (struct server_settings){.address = &r->address,
 						.timeout_ms = settings->timeout_ms,
+						.is_second = settings->is_second,
 						.on_state = on_state,
 						.on_message = settings->on_message,
 						.owner = r,

@@ -25,6 +25,7 @@ struct redis_settings {
 	const char *cert; /* for TLS: file of our certificate; NULL, like key, if there is none */
 	const char *key;
 	int64_t timeout_ms;
+	bool is_second; /* the process has another connection to the same server, which logs what happens to it */
 	/* Called after each change of state; on a cluster also with REDIS_READY for each further ready master. */
 	void (*on_state)(void *owner, enum redis_state state);
 	/* Called for each message of a channel that the owner has subscribed to; bytes are valid during the call. Such

@@ -50,15 +50,15 @@ struct server {
 	struct ending ending;
 };
 
-/* Logs once a minute that there is no connection, and at once a second reason. The connection for subscriptions is lost
- * together with the main one, which logs the loss. */
+/* Logs once a minute that there is no connection, and at once a second reason. A second connection is lost together
+ * with the first, which logs the loss. */
 static void tell_failure(struct server *s, enum redis_state old, const char *event, const char *reason)
 {
 	bool is_new = old != REDIS_READY && strncmp(s->warned, reason, sizeof(s->warned) - 1) != 0, is_told;
 
 	if (is_new)
 		snprintf(s->warned, sizeof(s->warned), "%s", reason);
-	if (s->settings.on_message)
+	if (s->settings.is_second)
 		return;
 	is_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), event, reason);
 	if (is_new && s->losses.times == 2)
@@ -83,7 +83,7 @@ static void set_state(struct server *s, enum redis_state state, const char *why)
 			     : s->was_refused   ? "redis refused the login"
 						: "cannot connect to redis",
 			     reason);
-	log_write(is_told && !s->settings.on_message ? LOG_INFO : LOG_DEBUG, "redis connection",
+	log_write(is_told && !s->settings.is_second ? LOG_INFO : LOG_DEBUG, "redis connection",
 		  "from=%s to=%s url=%s server=%s reason=%s", state_names[old], state_names[state], s->redacted,
 		  *s->name ? s->name : NULL, why);
 	s->was_refused = false;
@@ -204,7 +204,7 @@ static void on_memory_info(void *owner, void *arg, const struct redis_reply *rep
 		talk_end(s->talk, TALK_REPLICA);
 		return;
 	}
-	if (s->is_policy_logged || s->settings.on_message ||
+	if (s->is_policy_logged || s->settings.is_second ||
 	    !find_info(s, reply, "maxmemory_policy:", policy, sizeof(policy)) ||
 	    !find_info(s, reply, "maxmemory:", most, sizeof(most)))
 		return;
@@ -224,7 +224,7 @@ static void on_logged_in(void *owner, void *arg, const struct redis_reply *reply
 		return;
 	s->warned[0] = '\0';
 	s->ready_ms = (int64_t)uv_now(s->loop);
-	counters.redis_connects += !s->settings.on_message;
+	counters.redis_connects += !s->settings.is_second;
 	set_state(s, REDIS_READY, NULL);
 }
 
@@ -259,7 +259,7 @@ static void on_error(void *owner, const char *text)
 	char missing[60];
 	uint64_t hash;
 
-	if (!rights_read(text, missing, sizeof(missing)) || (s->settings.on_message && is_of_login(missing)))
+	if (!rights_read(text, missing, sizeof(missing)) || (s->settings.is_second && is_of_login(missing)))
 		return;
 	hash = hash_text(missing, strlen(missing));
 	for (size_t i = 0; i < s->rights_count; i++)

@@ -14,6 +14,7 @@ struct server_settings {
 	int port;
 	const struct tls_trust *trust; /* NULL without TLS */
 	int64_t timeout_ms;
+	bool is_second; /* as in connection.h */
 	void (*on_state)(void *owner, enum redis_state state);
 	void (*on_message)(void *asker, const char *bytes, size_t len); /* as in connection.h; may be NULL */
 	void *owner;

@@ -369,10 +369,13 @@ static void pass(int64_t ms)
 	} while (now.tv_sec * 1000 + now.tv_nsec / 1000000 < until);
 }
 
+static bool is_second;
+
 static void open_all(bool has_sentinels, enum moment moment, enum door door, enum fault f)
 {
 	static char url[200];
-	const struct redis_settings settings = {.url = url, .timeout_ms = TIMEOUT_MS, .on_state = on_state};
+	const struct redis_settings settings = {
+		.url = url, .timeout_ms = TIMEOUT_MS, .is_second = is_second, .on_state = on_state};
 
 	for (int i = 0; i < DOORS; i++)
 		ports[i] = port_of(doors[i] = listen_on(0));
@@ -560,6 +563,18 @@ Test(redis_loss, a_server_that_is_away_at_the_start_is_told_once_a_minute)
 	shut(NODE_A);
 	pass(65000);
 	expect_lines(2, "event=\"cannot connect to redis\" times=", "Connection refused");
+	close_all();
+}
+
+Test(redis_loss, a_second_connection_leaves_telling_to_the_first)
+{
+	is_second = true;
+	keep_log();
+	open_all(false, NEVER, NODE_A, CUT);
+	shut(NODE_A);
+	pass(5000);
+	dup2(kept, STDERR_FILENO);
+	cr_assert_eq(lseek(log_file, 0, SEEK_END), 0);
 	close_all();
 }
 
