@@ -2,11 +2,11 @@
  * it up before another listener can have it. When in doubt, the lease is lost: such a feed refuses a second connection,
  * or sends it the same events under other ids.
  *
- * In Redis the lease is a key with a TTL. Without Redis it is a row of wsonce_leases; an advisory lock would not do,
- * because any role can take one. The owner changes the row at each renewal, and another listener takes the lease once
- * it has seen the row unchanged for TTL_MS. Both count from before the request was sent, so the lease ends here before
- * it ends in the server. With an SQLite file, whose processes are all on one host, it is a kernel lock, which ends with
- * the process; a frozen process keeps it. */
+ * In Redis the lease is a key with a TTL, longer if Redis answers slowly. Without Redis it is a row of wsonce_leases;
+ * an advisory lock would not do, because any role can take one. The owner changes the row at each renewal, and another
+ * listener takes the lease once it has seen the row unchanged for TTL_MS. Both count from before the request was sent,
+ * so the lease ends here before it ends in the server. With an SQLite file, whose processes are all on one host, it is
+ * a kernel lock, which ends with the process; a frozen process keeps it. */
 #include "fleet/lease.h"
 
 #include <fcntl.h>
@@ -30,7 +30,8 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal */
+#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal, */
+#define TTL_TIMES 4     /* and in Redis, for so many times as long as an answer takes, too */
 #define MARGIN_MS 300   /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
 #define ASK_MS    250   /* time between two requests */
 #define LATE_MS   1000  /* timeout of a request to Redis */
@@ -62,8 +63,10 @@ struct lease {
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t taken_ms;
-	int64_t asked_ms; /* loop clock */
-	int64_t until_ms; /* loop clock, when our lease ends unless renewed */
+	int64_t answer_ms; /* how long Redis takes to answer: the longest time, which is forgotten slowly */
+	int64_t ttl_ms;    /* of the last request */
+	int64_t asked_ms;  /* loop clock */
+	int64_t until_ms;  /* loop clock, when our lease ends unless renewed */
 	struct ending ending;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -107,13 +110,13 @@ static void lose_late(struct lease *l)
 	lose(l, "the lease could not be renewed in time");
 }
 
-/* The server granted or renewed the lease when it was asked at asked_ms. */
-static void renew(struct lease *l, int64_t asked_ms)
+/* The server granted or renewed the lease. It is taken if it lasts until the next answer. */
+static void renew(struct lease *l)
 {
-	l->until_ms = asked_ms + TTL_MS - MARGIN_MS;
-	if (now_ms(l) < l->until_ms)
+	l->until_ms = l->asked_ms + l->ttl_ms - MARGIN_MS;
+	if (now_ms(l) + l->answer_ms < l->until_ms)
 		take(l);
-	else if (l->state == LEASE_WAITING && asked_ms >= l->rest_ms)
+	else if (l->state == LEASE_WAITING)
 		rest(l);
 }
 
@@ -131,9 +134,15 @@ static void note_refusal(struct lease *l, const char *error)
 static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
 {
 	struct lease *l = owner;
+	int64_t ms = now_ms(l) - l->asked_ms;
 
-	if (l->state == LEASE_CLOSING || !reply)
+	(void)arg;
+	if (l->state == LEASE_CLOSING)
 		return;
+	l->is_asking = false;
+	if (!reply)
+		return;
+	l->answer_ms = ms > l->answer_ms ? ms : l->answer_ms - (l->answer_ms - ms) / 32;
 	if (reply->type == REPLY_ERROR)
 		note_refusal(l, reply->str);
 	if (reply->type != REPLY_INTEGER)
@@ -144,18 +153,19 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		lose(l, "another listener has the lease");
 		return;
 	}
-	renew(l, now_ms(l) - (uint32_t)(now_ms(l) - (intptr_t)arg)); /* a pointer may have 32 bits only */
+	renew(l);
 }
 
-/* Asks before the last answer has come: if Redis is slow, the lease would end between two answers each time. */
 static void ask_redis(struct lease *l)
 {
-	if (redis_state(l->redis) != REDIS_READY)
+	if (l->is_asking || redis_state(l->redis) != REDIS_READY)
 		return;
+	l->asked_ms = now_ms(l);
+	l->ttl_ms = TTL_MS + TTL_TIMES * l->answer_ms;
 	resp_start(&l->command, 6);
 	resp_words(&l->command, "EVAL", LUA_LEASE, "1", l->key, l->value);
-	resp_number(&l->command, TTL_MS);
-	(void)redis_send(l->redis, l->command.at, l->command.len, on_redis_answer, (void *)(intptr_t)now_ms(l));
+	resp_number(&l->command, l->ttl_ms);
+	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_redis_answer, NULL) == 0;
 }
 
 static void on_released(void *owner, void *arg, const struct redis_reply *reply)
@@ -203,7 +213,7 @@ static void on_postgres_answer(void *owner, const struct postgres_answer *answer
 		return; /* unknown: the lease runs out, or the next answer decides */
 	note_row(l, postgres_cell(answer, 0, 1, &len));
 	if (*postgres_cell(answer, 0, 0, &len) == 't')
-		renew(l, l->asked_ms);
+		renew(l);
 	else
 		lose(l, "another listener has the lease");
 }
@@ -326,6 +336,7 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 	l->owner = *owner;
 	l->name = name;
 	l->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000};
+	l->ttl_ms = TTL_MS;
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
 	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);
 	l->key = memory_printf("wsonce:lease:%s%s", config->claim_prefix, name);
