@@ -454,7 +454,7 @@ int64_t events_settled_us(const struct events *es, int64_t now_us)
 	list_each(node, after, &es->ordered) {
 		const struct event *ev = list_entry(node, struct event, order_link);
 
-		if (ev->came_us && ev->came_us < now_us)
+		if (ev->came_us && !ev->is_kept && ev->came_us < now_us)
 			now_us = ev->came_us;
 	}
 	return now_us;

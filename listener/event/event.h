@@ -90,6 +90,7 @@ struct event {
 	bool is_unclaimed;      /* to be claimed when it is on disk */
 	bool is_ours;           /* argument for claiming_take() when its turn comes */
 	bool is_filling;        /* as in struct feed_event */
+	bool is_kept;           /* came_us was given: it is the received_at of an exported row */
 	bool is_handed;         /* the second connection did not store it; the first one tries */
 	bool may_have_row;      /* it was sent, and another transaction or a lost one may store it */
 	uint8_t lines;          /* lines of its source on which it came: bit 0 is the first one */
@@ -243,7 +244,8 @@ void event_put_away(struct events *es, struct event *ev);
 
 /* The event received first, or NULL. */
 const struct event *events_oldest(const struct events *es);
-/* Returns a Unix time, at most now_us: of the events received before it, each that will get a row has it already. */
+/* Returns a Unix time, at most now_us: of the events received before it, each that will get a row has it already. Leaves
+ * out exported rows, which may come at any time. */
 int64_t events_settled_us(const struct events *es, int64_t now_us);
 /* The number of events received before us (loop clock). Takes time in proportion to the result. */
 size_t events_before(const struct events *es, int64_t us);

@@ -596,7 +596,8 @@ static void note_origin(struct pipeline *p, struct event *ev, const struct feed_
 	struct slice time = event ? event->time : envelope_time(p->envelope);
 	enum timestamp_unit unit = event ? event->unit : p->time_unit;
 
-	ev->came_us = event && event->came_us ? event->came_us : next_time(p);
+	ev->is_kept = event && event->came_us;
+	ev->came_us = ev->is_kept ? event->came_us : next_time(p);
 	ev->from = from;
 	ev->is_filling = event && event->is_filling;
 	ev->has_time = time.at && timestamp_parse(time.at, time.len, unit, &ev->time_us);
