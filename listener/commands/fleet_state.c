@@ -339,12 +339,13 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 
 	json_array_foreach(rows, i, row)
 	{
+		const char *version = member_text(row, "version"); /* "" if it is a command */
 		bool is_here;
 
 		read_heartbeat(beat, q, r->config->claim_prefix, json_object_get(row, "report"));
 		is_here = is_alive(row, beat->is_there);
-		alive += is_here;
-		storing += is_here && !*beat->trouble;
+		alive += is_here && *version;
+		storing += is_here && *version && !*beat->trouble;
 		if (!is_here && member_number(row, "checkin_s") < LOST_S)
 			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away",
 			     member_text(row, "name"));

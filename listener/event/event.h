@@ -244,8 +244,7 @@ void event_put_away(struct events *es, struct event *ev);
 
 /* The event received first, or NULL. */
 const struct event *events_oldest(const struct events *es);
-/* Returns a Unix time, at most now_us: of the events received before it, each that will get a row has it already. Leaves
- * out exported rows, which may come at any time. */
+/* Returns a Unix time, at most now_us: events received before it get no more rows, unless they are exported ones. */
 int64_t events_settled_us(const struct events *es, int64_t now_us);
 /* The number of events received before us (loop clock). Takes time in proportion to the result. */
 size_t events_before(const struct events *es, int64_t us);

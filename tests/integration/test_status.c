@@ -191,6 +191,9 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
 	json_decref(read_state(0));
 	cr_assert_eq(listener_stop(a), 0);
+	/* A command that stores, such as replay, is none. */
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report) VALUES "
+			  "('command.0123456789abcdef', 300, '{\"settled_us\": 0}')");
 	json_decref(read_state(2));
 	cr_assert(says("! no listener is running, or none could check in: see their logs\n"));
 }
@@ -362,11 +365,12 @@ Test(status, what_cannot_be_read_is_not_ok, .init = bench_open)
 
 static void add_hour(const char *name, long minute, int received, double p99)
 {
-	database_exec(db,
-		      "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls, report) "
-		      "VALUES ('%s.0123456789abcdef', 1, '', '{}', '{}', '{\"hour\": [[%ld, %d, 1, 2, 3, 1.0, %f], "
-		      "[%ld, 9], 5, [\"no minute\"]]}')",
-		      name, minute, received, p99, minute - 500);
+	database_exec(
+		db,
+		"INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, targets, target_urls, report) "
+		"VALUES ('%s.0123456789abcdef', 1, '', '{}', '{}', '{\"version\": \"1\", \"hour\": [[%ld, %d, 1, 2, 3, "
+		"1.0, %f], [%ld, 9], 5, [\"no minute\"]]}')",
+		name, minute, received, p99, minute - 500);
 }
 
 Test(status, the_hour_of_a_fleet_is_the_sum_and_the_slowest_of_its_listeners, .init = bench_open)
