@@ -317,7 +317,7 @@ Test(effects, replay_does_what_the_fleet_does_or_is_refused)
 	run_expect(db, 0, "persisted 1", "replay %s --consumer another", path); /* which no listener has */
 	database_exec(
 		db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report, seen_at) VALUES ('was killed', 1, "
-		    "'{}', now() - interval '5 minutes')");
+		    "'{\"version\": \"1\"}', now() - interval '5 minutes')");
 	run_expect(db, 0, "duplicates 1", "replay %s --handler public.handle", path);
 	database_exec(db, "UPDATE wsonce_listeners SET seen_at = now() - interval '5 minutes'");
 	run_expect_error(db, 2, "was killed", "replay %s --handler public.handle", path);
