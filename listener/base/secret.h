@@ -12,8 +12,8 @@ struct url;
 /* Overwrites each occurrence of secret in text with asterisks, also if text was cut off within the last one, or has it
  * within a JSON string. Ignores NULL and secrets, or parts, shorter than SECRET_SHORT. */
 void secret_mask(char *text, const char *secret);
-/* Does the same where text had the secret when it was still as `of`, which has the same length: a secret that was
- * masked before may be a part of this one. */
+/* Does the same, but looks for the secret in `of`, a copy of text in which nothing is masked: a secret that was masked
+ * before may be a part of this one. */
 void secret_mask_of(char *text, const char *of, const char *secret);
 /* Does the same with a URL's path, its steps, query values and password, because a server may echo them. */
 void secret_mask_url(char *text, const struct url *url);

@@ -30,8 +30,8 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal, */
-#define TTL_TIMES 4     /* and in Redis, for so many times as long as an answer takes, too */
+#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal; in Redis, it also lasts for */
+#define TTL_TIMES 4     /* this many times the time that an answer takes */
 #define MARGIN_MS 300   /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
 #define ASK_MS    250   /* time between two requests */
 #define LATE_MS   1000  /* timeout of a request to Redis */
