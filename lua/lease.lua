@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes a lease if it is free, or renews it if it is ours. A key with a longer TTL than a lease, or without one, does not
--- count as a lease.
+-- Takes a lease if it is free, or renews it if it is ours. A key without a TTL, or with more than ten seconds, does not
+-- count as a lease: no listener asks for as much.
 -- KEYS[1]  the lease's key
 -- ARGV[1]  our value, which is unique
 -- ARGV[2]  the lease in ms
@@ -8,7 +8,7 @@
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then
 	local left = redis.pcall('PTTL', KEYS[1]) -- the user may lack the right
-	if type(left) ~= 'number' or (left >= 0 and left <= tonumber(ARGV[2])) then
+	if type(left) ~= 'number' or (left >= 0 and left <= 10000) then
 		return 0
 	end
 end

@@ -30,8 +30,7 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal; in Redis, it also lasts for */
-#define TTL_TIMES 4     /* this many times the time that an answer takes */
+#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
 #define MARGIN_MS 300   /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
 #define ASK_MS    250   /* time between two requests */
 #define LATE_MS   1000  /* timeout of a request to Redis */
@@ -142,6 +141,7 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 	l->is_asking = false;
 	if (!reply)
 		return;
+	ms = ms < LATE_MS ? ms : LATE_MS; /* it is longer if this process stood still */
 	l->answer_ms = ms > l->answer_ms ? ms : l->answer_ms - (l->answer_ms - ms) / 32;
 	if (reply->type == REPLY_ERROR)
 		note_refusal(l, reply->str);
@@ -161,7 +161,8 @@ static void ask_redis(struct lease *l)
 	if (l->is_asking || redis_state(l->redis) != REDIS_READY)
 		return;
 	l->asked_ms = now_ms(l);
-	l->ttl_ms = TTL_MS + TTL_TIMES * l->answer_ms;
+	l->ttl_ms = 2 * l->answer_ms + MARGIN_MS + 2 * ASK_MS; /* it ends a while after the next answer */
+	l->ttl_ms = l->ttl_ms > TTL_MS ? l->ttl_ms : TTL_MS;
 	resp_start(&l->command, 6);
 	resp_words(&l->command, "EVAL", LUA_LEASE, "1", l->key, l->value);
 	resp_number(&l->command, l->ttl_ms);

@@ -183,6 +183,18 @@ Test(lease, a_key_without_an_end_or_that_lasts_for_an_hour_is_no_lease)
 	}
 }
 
+/* Another listener asks for more if Redis answers it slowly. */
+Test(lease, a_longer_one_is_left_to_its_owner)
+{
+	feed = feed_new();
+	db = database_new();
+	redisd_command(redisd_shared(), "SET wsonce:lease:%salone another PX 4000", redisd_prefix());
+	long long began = wait_now_ms();
+	start(NULL, 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
+	cr_assert_geq(wait_now_ms() - began, 3900);
+}
+
 Test(lease, a_key_of_the_wrong_type_is_told)
 {
 	feed = feed_new();

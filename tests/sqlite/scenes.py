@@ -368,7 +368,7 @@ def add_hours(file):
     with contextlib.closing(sqlite3.connect(file)) as db, db:
         for name, received in (("a", 60), ("b", 120)):
             db.execute("INSERT INTO wsonce_listeners VALUES (?, NULL, 1, ?, ?, ?)",
-                       (f"{name}.0123456789abcdef", now, now, json.dumps({"hour": [[minute, received, 60, 0, 0, 1.0, 2.0]]})))
+                       (f"{name}.0123456789abcdef", now, now, json.dumps({"version": "1", "hour": [[minute, received, 60, 0, 0, 1.0, 2.0]]})))
 
 
 async def tells(rig, file, status, words, *command):

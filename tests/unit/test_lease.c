@@ -85,7 +85,7 @@ Test(lease, is_lost_once_if_redis_stands_still_again_and_again)
 	answer_late(0, 2000);
 	for (int i = 0; i < 20; i++) {
 		answer_late(950, 300);
-		answer_late(0, 10000);
+		answer_late(0, 5000);
 	}
 	cr_assert_eq(acquired, 2);
 	cr_assert_eq(lost, 1, "%d times", lost);
