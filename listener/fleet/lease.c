@@ -161,7 +161,7 @@ static void ask_redis(struct lease *l)
 	if (l->is_asking || redis_state(l->redis) != REDIS_READY)
 		return;
 	l->asked_ms = now_ms(l);
-	l->ttl_ms = 2 * l->answer_ms + MARGIN_MS + 2 * ASK_MS; /* it ends a while after the next answer */
+	l->ttl_ms = 2 * (l->answer_ms + ASK_MS) + MARGIN_MS; /* it ends a while after the next answer */
 	l->ttl_ms = l->ttl_ms > TTL_MS ? l->ttl_ms : TTL_MS;
 	resp_start(&l->command, 6);
 	resp_words(&l->command, "EVAL", LUA_LEASE, "1", l->key, l->value);
