@@ -375,14 +375,20 @@ static void check_order(int process, int event)
 
 /* --- the database --- */
 
-/* An event is judged when its batch is sent. A batch may take as long as a statement may, or as its rows. */
+/* An event is judged when its batch is sent. A batch may take as long as a statement may, or as its rows. What was in
+ * a statement without an answer may have its row, so it is never too old. */
 static void check_age(int process, const struct message *m)
 {
 	int64_t batch_us = checker.plan->settings.postgres_timeout_ms * 1000 + AGE_MARGIN + queue_us();
+	int64_t since = sim_now() - batch_us;
+	int place = place_of(process, m->event);
 
-	if (!is_too_old(m, sim_now() - batch_us) || checker.has_clock_steps ||
-	    world_wide_until() > sim_now() - batch_us || world_disturbed_until(process) > sim_now() - batch_us ||
-	    world_late_until() > sim_now() - batch_us || world_touched_until(id_of(m->event)) > 0)
+	if (!is_too_old(m, since))
+		return;
+	if (place >= 0 && checker.received[place].at < since)
+		since = checker.received[place].at;
+	if (checker.has_clock_steps || world_wide_until() > since || world_disturbed_until(process) > since ||
+	    world_late_until() > since || world_touched_until(id_of(m->event)) > 0)
 		return;
 	process_fail("%s is stored %.1f s after its time", id_of(m->event), (double)(sim_wall() - m->time_us) / 1e6);
 }
