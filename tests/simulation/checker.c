@@ -161,6 +161,17 @@ static int64_t queue_us(void)
 	return checker.has_slow_rows ? checker.plan->events * SECOND / 8 : 0;
 }
 
+/* How long the search for rows may take that others held meanwhile: each is met by each listener, perhaps twice. */
+static int64_t search_us(const struct fact *f)
+{
+	int64_t us = 0;
+
+	for (int i = 0; i < checker.plan->events; i++)
+		if (world_touched_until(id_of(i)) > f->received_at)
+			us += SECOND / 10;
+	return us;
+}
+
 /* After a fault that affected all listeners, an event may have to wait for its longest backoff. Statements with a
  * handler wait for each other. */
 static int64_t time_for(const struct fact *f, int event)
@@ -175,7 +186,7 @@ static int64_t time_for(const struct fact *f, int event)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
 	if (s->has_spool) /* a copy that left memory is held again */
 		ms += 2 * s->ttl_s * SECOND;
-	return ms + batch + queue_us() + (fault_point_is_on() ? FAULT_MARGIN : 0);
+	return ms + batch + queue_us() + search_us(f) + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
 /* May this event be one for which a dead letter is being written? */
