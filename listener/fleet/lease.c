@@ -149,11 +149,10 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		return; /* unknown: the lease runs out, or the next answer decides */
 	*l->refusal = '\0';
 	log_spell_off(&l->refusals, now_ms(l), "redis grants leases of exclusive sources again");
-	if (reply->integer != 1) {
+	if (reply->integer == 1)
+		renew(l);
+	else
 		lose(l, "another listener has the lease");
-		return;
-	}
-	renew(l);
 }
 
 static void ask_redis(struct lease *l)
@@ -185,9 +184,13 @@ static void release_in_redis(struct lease *l)
 	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_released, NULL) == 0;
 }
 
+/* A server that restarts may have forgotten a longer lease. */
 static void on_redis_state(void *owner, enum redis_state state)
 {
-	(void)owner, (void)state;
+	struct lease *l = owner;
+
+	if (state != REDIS_READY && l->until_ms > l->asked_ms + TTL_MS - MARGIN_MS)
+		l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
 }
 
 /* --- in Postgres --- */

@@ -99,3 +99,13 @@ Test(lease, is_kept_after_redis_stood_still)
 	cr_assert_eq(acquired, 2);
 	cr_assert_eq(lost, 1, "%d times", lost);
 }
+
+/* Redis may have restarted without its data, so that another listener can take the lease at once. */
+Test(lease, of_a_slow_redis_is_lost_soon_after_the_connection)
+{
+	answer_late(900, 20000);
+	cr_assert_eq(lost, 0);
+	played_redis_set_state(REDIS_DOWN);
+	answer_late(0, 1200);
+	cr_assert_eq(lost, 1);
+}
