@@ -16,8 +16,8 @@ void secrets_each(const json_t *value, secrets_fn *fn, void *arg);
 /* Adds the current values of all secrets in a profile. The newest 256 are kept. */
 void secrets_read(struct secrets *s, const json_t *profile);
 
-/* Adds a secret from a server, such as a token, to those of its variable, or a signature with the name "". The newest
- * 16 of each name are kept. */
+/* Adds a secret from a server, such as a token, to those of its variable, a signature to those of "", or one of a
+ * template to those of its name. The newest 16 of each name are kept. */
 void secrets_add(struct secrets *s, const char *name, const char *text, size_t len);
 
 /* Overwrites all secrets in text with asterisks. */
