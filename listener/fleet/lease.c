@@ -139,10 +139,10 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 	if (l->state == LEASE_CLOSING)
 		return;
 	l->is_asking = false;
-	if (!reply)
-		return;
 	ms = ms < LATE_MS ? ms : LATE_MS; /* it is longer if this process stood still */
 	l->answer_ms = ms > l->answer_ms ? ms : l->answer_ms - (l->answer_ms - ms) / 32;
+	if (!reply)
+		return;
 	if (reply->type == REPLY_ERROR)
 		note_refusal(l, reply->str);
 	if (reply->type != REPLY_INTEGER)

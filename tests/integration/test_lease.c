@@ -195,6 +195,25 @@ Test(lease, a_longer_one_is_left_to_its_owner)
 	cr_assert_geq(wait_now_ms() - began, 3900);
 }
 
+/* An answer that never comes is a slow one, too: the next lease lasts longer. */
+Test(lease, one_is_lost_once_if_redis_often_stands_still)
+{
+	struct redisd *redis = redisd_new();
+
+	feed = feed_new();
+	db = database_new();
+	start(redisd_url(redis), 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
+	for (int i = 0; i < 4; i++) {
+		redisd_pause(redis);
+		wait_pause_ms(1300);
+		redisd_resume(redis);
+		wait_pause_ms(1500);
+	}
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	cr_assert_leq(feed_connections(feed), 2);
+}
+
 Test(lease, a_key_of_the_wrong_type_is_told)
 {
 	feed = feed_new();
