@@ -57,8 +57,7 @@ struct lease {
 	char row[140];   /* the last row seen in Postgres */
 	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
-	char refusal[200]; /* Redis's last error; "": it answers */
-	struct log_spell refusals;
+	char refusal[200];      /* Redis's last error; "": it answers */
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t taken_ms;
@@ -123,11 +122,12 @@ static void close_parts(struct lease *l);
 
 /* --- in Redis --- */
 
+static struct log_spell refusals; /* of all leases, for which one reason is likely */
+
 static void note_refusal(struct lease *l, const char *error)
 {
 	snprintf(l->refusal, sizeof(l->refusal), "redis refuses the lease of this exclusive source: %s", error);
-	log_spell_on(&l->refusals, now_ms(l), "redis refuses the lease of an exclusive source, nobody may read it",
-		     error);
+	log_spell_on(&refusals, now_ms(l), "redis refuses the lease of an exclusive source, nobody may read it", error);
 }
 
 static void on_redis_answer(void *owner, void *arg, const struct redis_reply *reply)
@@ -148,7 +148,7 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 	if (reply->type != REPLY_INTEGER)
 		return; /* unknown: the lease runs out, or the next answer decides */
 	*l->refusal = '\0';
-	log_spell_off(&l->refusals, now_ms(l), "redis grants leases of exclusive sources again");
+	log_spell_off(&refusals, now_ms(l), "redis grants leases of exclusive sources again");
 	if (reply->integer == 1)
 		renew(l);
 	else

@@ -246,10 +246,10 @@ static void on_open(void *owner)
 	TALK_SAY(s->talk, on_logged_in, s, "PING");
 }
 
-/* Rights that both connections need. */
-static bool is_of_login(const char *missing)
+/* Rights that only a second connection needs. */
+static bool is_of_channel(const char *missing)
 {
-	return strcmp(missing, "info") == 0 || strncmp(missing, "client", 6) == 0 || strcmp(missing, "role") == 0;
+	return strcmp(missing, "subscribe") == 0 || strcmp(missing, "publish") == 0 || strcmp(missing, "&") == 0;
 }
 
 /* Logs each missing right once: the errors repeat with every event. */
@@ -259,7 +259,7 @@ static void on_error(void *owner, const char *text)
 	char missing[60];
 	uint64_t hash;
 
-	if (!rights_read(text, missing, sizeof(missing)) || (s->settings.is_second && is_of_login(missing)))
+	if (!rights_read(text, missing, sizeof(missing)) || (s->settings.is_second && !is_of_channel(missing)))
 		return;
 	hash = hash_text(missing, strlen(missing));
 	for (size_t i = 0; i < s->rights_count; i++)

@@ -214,6 +214,41 @@ Test(lease, one_is_lost_once_if_redis_often_stands_still)
 	cr_assert_leq(feed_connections(feed), 2);
 }
 
+static int count_lines(const char *part)
+{
+	int n = 0;
+
+	for (const char *at = process_errors(listener_process(both[0])); (at = strstr(at, part)); at++)
+		n++;
+	return n;
+}
+
+/* They fail together, for one reason. */
+Test(lease, that_redis_refuses_those_of_many_sources_is_told_once)
+{
+	static const char source[] = "{\"name\": \"n%d\", \"fleet\": \"exclusive\", \"url\": \"ws://127.0.0.1:1/\", "
+				     "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}";
+	struct redisd *redis = redisd_new();
+	char *all = "";
+
+	db = database_new();
+	redisd_command(redis, "ACL SETUSER default -eval");
+	for (int i = 0; i < 3; i++)
+		all = suite_text("%s%s%s", all, i ? ", " : "", suite_text(source, i));
+	both[0] = listener_start(
+		&(struct listener_options){
+			.database = db, .redis = redisd_url(redis), .without_ingest = true, .without_waiting = true},
+		"--config %s", suite_file("many.json", suite_text("{\"sources\": [%s]}", all)));
+	await(listener_has_logged(both[0], "nobody may read it"), SETTLED_MS);
+	wait_pause_ms(1000);
+	cr_assert_eq(count_lines("nobody may read it"), 1);
+	cr_assert_leq(count_lines("missing=eval"), 1);
+	redisd_command(redis, "ACL SETUSER default +eval");
+	await(listener_has_logged(both[0], "grants leases of exclusive sources again"), SETTLED_MS);
+	wait_pause_ms(1000);
+	cr_assert_eq(count_lines("grants leases of exclusive sources again"), 1);
+}
+
 Test(lease, a_key_of_the_wrong_type_is_told)
 {
 	feed = feed_new();
