@@ -283,6 +283,10 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 			note(r, FLEET_DEGRADED, "%s: source %s: the last %lld messages became dead letters",
 			     member_text(row, "name"), member_text(source, "name"),
 			     (long long)member_number(source, "barren"));
+		if (member_number(source, "strange"))
+			note(r, FLEET_DEGRADED, "%s: source %s: %lld messages match no rule, and no event came",
+			     member_text(row, "name"), member_text(source, "name"),
+			     (long long)member_number(source, "strange"));
 		if (json_object_get(source, "heard_by_others"))
 			note(r, FLEET_DEGRADED, "%s: source %s is silent, while others have heard %lld messages",
 			     member_text(row, "name"), member_text(source, "name"),

@@ -85,7 +85,8 @@ struct feed_client {
 	int64_t told_ms;
 	uint64_t unmatched;
 	uint64_t events;
-	uint64_t barren; /* dead letters since the last event */
+	uint64_t barren;  /* dead letters since the last event */
+	uint64_t strange; /* frames that matched no rule in the last minute that was logged */
 	char example[EXAMPLE_BYTES + 1];
 };
 
@@ -549,6 +550,7 @@ static void tell_unmatched(struct feed_client *c)
 	log_of_many(log_goes_on(c->told_ms, now_ms(c)), c->events ? LOG_INFO : LOG_WARN, now_ms(c),
 		    "frames of a source match no rule of its profile", "source=%s frames=%llu events=%llu example=%s",
 		    name_of(c), (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example);
+	c->strange = log_goes_on(c->told_ms, now_ms(c)) ? c->unmatched : 0;
 	c->told_ms = now_ms(c);
 	c->unmatched = c->events = 0;
 }
@@ -874,6 +876,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.data = c->data,
 		.data_ms = c->data_ms,
 		.barren = now_ms(c) - c->data_ms < REJECTED_RUN_MS ? c->barren : 0,
+		.strange = now_ms(c) - c->data_ms >= TELL_MS && log_goes_on(c->told_ms, now_ms(c)) ? c->strange : 0,
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,

@@ -121,7 +121,8 @@ struct source_view {
 	int64_t data_ms;
 	const struct rule_count *rules; /* one for each rule of the profile, then one for unmatched frames */
 	uint64_t connects;
-	uint64_t barren; /* dead letters since the last event */
+	uint64_t barren;  /* dead letters since the last event */
+	uint64_t strange; /* frames of a minute that match no rule, if it had no data; else 0 */
 	uint64_t replies;
 	struct gaps_count gaps;
 	uint64_t filled; /* missing numbers that were fetched later */

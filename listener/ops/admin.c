@@ -109,6 +109,9 @@ static bool describe_source(const struct sources *s, char *text, size_t size)
 		else if (v.barren >= REJECTED_RUN)
 			snprintf(text, size, "source %s: the last %llu messages became dead letters", v.name,
 				 (unsigned long long)v.barren);
+		else if (v.strange >= REJECTED_RUN)
+			snprintf(text, size, "source %s: %llu messages match no rule, and no event came", v.name,
+				 (unsigned long long)v.strange);
 		else
 			continue;
 		return true;

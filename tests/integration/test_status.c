@@ -178,6 +178,31 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 		feed_free(feeds[i]);
 }
 
+/* The feed has changed its format: nothing is stored, and there are no dead letters. */
+Test(status, a_source_whose_messages_match_no_rule_is_named)
+{
+	struct feed *feed = feed_new();
+	struct listener *a =
+		start("web-1",
+		      suite_text("--config %s",
+				 suite_file("odd.json", suite_text("{\"sources\": [{\"name\": \"odd\", "
+								   "\"url\": \"%s\", \"rules\": "
+								   "[{\"when\": {\"/id\": {\"exists\": true}}, "
+								   "\"action\": \"event\", \"id\": "
+								   "[[\"/id\"]]}]}]}",
+								   feed_url(feed)))),
+		      NULL);
+
+	cr_assert(feed_wait_clients(feed, 1, WAIT_MS));
+	await((feed_send_text(feed, "{\"key\":1}"),
+	       listener_page_has(a, "/readyz", "messages match no rule, and no event came")),
+	      90000);
+	run_await(db, 1, "messages match no rule, and no event came\n", WAIT_MS, "status");
+	feed_send_text(feed, "{\"id\":1}");
+	await(!says("match no rule"), WAIT_MS);
+	feed_free(feed);
+}
+
 Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_down)
 {
 	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "", NULL);
