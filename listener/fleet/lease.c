@@ -320,6 +320,7 @@ static void open_postgres(struct lease *l, const struct config *config)
 		.conninfo = config->postgres,
 		.timeout_ms = config->postgres_timeout_ms,
 		.tables = "{wsonce_leases}",
+		.is_second = true,
 		.on_state = on_postgres_state,
 		.on_answer = on_postgres_answer,
 		.on_unusable = on_postgres_unusable,

@@ -89,6 +89,8 @@ struct postgres {
 static void connect_now(struct postgres *p);
 static void on_readable(struct postgres *p);
 
+static struct log_spell failures; /* of second connections, which all fail together */
+
 static void set_state(struct postgres *p, enum postgres_state state)
 {
 	enum postgres_state old = p->state;
@@ -98,16 +100,18 @@ static void set_state(struct postgres *p, enum postgres_state state)
 	if (old == state)
 		return;
 	p->state = state;
+	if (is_up && p->settings.is_second)
+		log_spell_off(&failures, (int64_t)uv_now(p->loop), NULL);
 	if (was_up && is_up) {
 		log_spell_off(&p->losses, (int64_t)uv_now(p->loop),
 			      p->losses.times > 1 ? "postgres connection is stable again" : NULL);
 		return;
 	}
 	if (was_up && state == POSTGRES_DOWN)
-		p->is_loss_told =
-			log_spell_on(&p->losses, (int64_t)uv_now(p->loop), "postgres connection is lost", p->error);
-	log_write(is_up && (p->is_loss_told || !p->losses.times) ? LOG_INFO : LOG_DEBUG, "postgres connection",
-		  "from=%s to=%s", state_names[old], state_names[state]);
+		p->is_loss_told = !p->settings.is_second && log_spell_on(&p->losses, (int64_t)uv_now(p->loop),
+									 "postgres connection is lost", p->error);
+	log_write(is_up && !p->settings.is_second && (p->is_loss_told || !p->losses.times) ? LOG_INFO : LOG_DEBUG,
+		  "postgres connection", "from=%s to=%s", state_names[old], state_names[state]);
 	p->settings.on_state(p->settings.owner, state);
 }
 
@@ -175,6 +179,10 @@ static void warn(struct postgres *p)
 	int64_t now = (int64_t)uv_now(p->loop);
 	bool is_new = strcmp(p->warned, p->error) != 0;
 
+	if (p->settings.is_second) {
+		log_spell_on(&failures, now, "cannot use postgres, will retry", p->error);
+		return;
+	}
 	if (!p->warned_ms || now - p->warned_ms >= WARN_MS) {
 		p->warned_ms = now;
 		p->warnings = 0;

@@ -77,6 +77,7 @@ struct postgres_settings {
 	const char *tables; /* tables that will be written, as the text of a text[] */
 	/* Statements call functions that others wrote: reset the settings that these change in the session. */
 	bool calls_others;
+	bool is_second; /* the process has another connection, which logs losses; failures of all such ones are one */
 	/* Called after each change of state, except between READY and BUSY. */
 	void (*on_state)(void *owner, enum postgres_state state);
 	/* Called once per query, from the loop, never from inside postgres_query. The state is then READY; or DOWN,

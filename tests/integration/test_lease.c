@@ -223,22 +223,30 @@ static int count_lines(const char *part)
 	return n;
 }
 
-/* They fail together, for one reason. */
-Test(lease, that_redis_refuses_those_of_many_sources_is_told_once)
+static void start_many(const char *redis)
 {
 	static const char source[] = "{\"name\": \"n%d\", \"fleet\": \"exclusive\", \"url\": \"ws://127.0.0.1:1/\", "
 				     "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}";
-	struct redisd *redis = redisd_new();
 	char *all = "";
 
-	db = database_new();
-	redisd_command(redis, "ACL SETUSER default -eval");
+	db = db ? db : database_new();
 	for (int i = 0; i < 3; i++)
 		all = suite_text("%s%s%s", all, i ? ", " : "", suite_text(source, i));
-	both[0] = listener_start(
-		&(struct listener_options){
-			.database = db, .redis = redisd_url(redis), .without_ingest = true, .without_waiting = true},
-		"--config %s", suite_file("many.json", suite_text("{\"sources\": [%s]}", all)));
+	both[0] = listener_start(&(struct listener_options){.database = db,
+							    .postgres = store,
+							    .redis = redis,
+							    .without_ingest = true,
+							    .without_waiting = true},
+				 "--config %s", suite_file("many.json", suite_text("{\"sources\": [%s]}", all)));
+}
+
+/* They fail together, for one reason. */
+Test(lease, that_redis_refuses_those_of_many_sources_is_told_once)
+{
+	struct redisd *redis = redisd_new();
+
+	redisd_command(redis, "ACL SETUSER default -eval");
+	start_many(redisd_url(redis));
 	await(listener_has_logged(both[0], "nobody may read it"), SETTLED_MS);
 	wait_pause_ms(1000);
 	cr_assert_eq(count_lines("nobody may read it"), 1);
@@ -247,6 +255,24 @@ Test(lease, that_redis_refuses_those_of_many_sources_is_told_once)
 	await(listener_has_logged(both[0], "grants leases of exclusive sources again"), SETTLED_MS);
 	wait_pause_ms(1000);
 	cr_assert_eq(count_lines("grants leases of exclusive sources again"), 1);
+}
+
+Test(lease, without_redis_the_loss_of_postgres_is_told_once_for_many_sources)
+{
+	struct postgres *pg = postgres_new();
+
+	store = suite_text("%s", postgres_conninfo(pg));
+	db = postgres_database(pg);
+	start_many("none");
+	await(listener_has_logged(both[0], "admin is open"), SETTLED_MS);
+	await(listener_metric(both[0], "wsonce_postgres_connects_total") >= 4, SETTLED_MS);
+	postgres_stop(pg);
+	await(listener_has_logged(both[0], "cannot use postgres, will retry"), SETTLED_MS);
+	wait_pause_ms(1000);
+	postgres_start(pg);
+	await(listener_metric(both[0], "wsonce_postgres_connects_total") >= 8, SETTLED_MS);
+	cr_assert_eq(count_lines("postgres connection is lost"), 1);
+	cr_assert_leq(count_lines("cannot use postgres, will retry"), 5);
 }
 
 Test(lease, a_key_of_the_wrong_type_is_told)
