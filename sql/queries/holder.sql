@@ -1,5 +1,5 @@
 -- Finds the session that holds up the statements that store. It has a lock that they conflict with on one of our
--- tables, or it holds up a session that asks for such a lock. If there is none, commits may wait for a synchronous
+-- tables (not on a row or the end of one, which sessions that store have, too), or it holds up a session that asks for such a lock. If there is none, commits may wait for a synchronous
 -- standby of which none is connected; sync_state is NULL for a role without rights. If not, it may be a session that has
 -- written rows for more than a second and has not committed them: only who has just waited for a row may blame it. Says
 -- since when the session's transaction is open, if this role may see that. Listeners of this role lock wsonce_epoch for a
@@ -16,7 +16,7 @@ SELECT sentence, is_of_rows FROM (
 		pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC', '" since "YYYY-MM-DD" "HH24:MI:SS"Z"'),
 		': end its transaction') AS sentence, is_of_rows, false AS is_standby, a.xact_start
 	FROM ours CROSS JOIN LATERAL (SELECT ours.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(ours.oid)) AS p (relation)
-	JOIN pg_catalog.pg_locks AS l USING (relation)
+	JOIN pg_catalog.pg_locks AS l ON l.relation = p.relation AND locktype = 'relation'
 	CROSS JOIN LATERAL (SELECT CASE WHEN granted THEN l.pid ELSE (pg_catalog.pg_blocking_pids(l.pid))[1] END,
 		mode = 'RowExclusiveLock') AS h (pid, is_of_rows)
 	JOIN pg_catalog.pg_stat_activity AS a ON a.pid = h.pid AND a.datname = pg_catalog.current_database()

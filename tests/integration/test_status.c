@@ -203,6 +203,25 @@ Test(status, a_source_whose_messages_match_no_rule_is_named)
 	feed_free(feed);
 }
 
+/* Who waits for a row has a lock on it, and who stores many rows one on the end of the table. */
+Test(status, who_waits_for_a_row_does_not_lock_its_table)
+{
+	struct database *holder = database_open(database_conninfo(db));
+	const char *const waiter[] = {
+		"psql", "-qX", "-c", "UPDATE events SET payload = '1' WHERE event_id = 'held'", database_conninfo(db),
+		NULL};
+
+	start("web-1", "", NULL);
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	database_exec(db, "INSERT INTO events (event_id, event_type, payload) VALUES ('held', '', '0')");
+	database_exec(holder, "BEGIN; UPDATE events SET payload = '2'");
+	process_start_argv(waiter, NULL);
+	await(bench_count("pg_locks WHERE locktype = 'tuple' AND granted AND relation = 'events'::regclass"), WAIT_MS);
+	cr_assert_not(says(" locks events"), "%s", run_on(db, "status").output);
+	database_exec(holder, "ROLLBACK");
+	database_free(holder);
+}
+
 Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_down)
 {
 	struct listener *a = start("web-1", "", NULL), *b = start("web-2", "", NULL);
