@@ -30,12 +30,12 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200  /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
-#define MARGIN_MS 300   /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
-#define ASK_MS    250   /* time between two requests */
-#define LATE_MS   1000  /* timeout of a request to Redis */
-#define LEAVE_MS  300   /* timeout of the release when closing */
-#define GOOD_MS   10000 /* a lease that was held for this long was not lost because answers are often late */
+#define TTL_MS    1200 /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
+#define MARGIN_MS 300  /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
+#define ASK_MS    250  /* time between two requests */
+#define LATE_MS   1000 /* timeout of a request to Redis */
+#define LEAVE_MS  300  /* timeout of the release when closing */
+#define GOOD_MS   3000 /* a lease that was held for this long was not lost because answers are often late */
 
 #define TEXT_OID 25
 
@@ -340,7 +340,7 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 	l->fd = -1;
 	l->owner = *owner;
 	l->name = name;
-	l->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000};
+	l->backoff = (struct backoff){.base_ms = 100, .cap_ms = 5000};
 	l->ttl_ms = TTL_MS;
 	uv_random(NULL, NULL, &nonce, sizeof(nonce), 0, NULL);
 	snprintf(l->value, sizeof(l->value), "%.40s@%016llx", config->instance_id, (unsigned long long)nonce);

@@ -1,9 +1,10 @@
 -- Finds the session that holds up the statements that store. It has a lock that they conflict with on one of our
--- tables (not on a row or the end of one, which sessions that store have, too), or it holds up a session that asks for such a lock. If there is none, commits may wait for a synchronous
--- standby of which none is connected; sync_state is NULL for a role without rights. If not, it may be a session that has
--- written rows for more than a second and has not committed them: only who has just waited for a row may blame it. Says
--- since when the session's transaction is open, if this role may see that. Listeners of this role lock wsonce_epoch for a
--- moment, which does not count. Returns one row or none: the sentence, and whether it is about rows.
+-- tables, or it holds up a session that asks for such a lock. Locks of rows and of a table's end do not count: sessions
+-- that store have them, too. If there is none, commits may wait for a synchronous standby of which none is connected;
+-- sync_state is NULL for a role without rights. If not, it may be a session that has written rows for more than a
+-- second and has not committed them: only who has just waited for a row may blame it. Says since when the session's
+-- transaction is open, if this role may see that. Listeners of this role lock wsonce_epoch for a moment, which does not
+-- count. Returns one row or none: the sentence, and whether it is about rows.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
