@@ -19,7 +19,7 @@
 
 #define ROOT      "/spool/"
 #define FIRST_FD  100000
-#define FDS       1024
+#define FDS       4096
 #define FILES_MAX 256              /* of a history */
 #define RETRY_US  INT64_C(6000000) /* after a fault, until it writes again */
 
