@@ -184,12 +184,12 @@ static void release_in_redis(struct lease *l)
 	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_released, NULL) == 0;
 }
 
-/* A server that restarts may have forgotten a longer lease. */
+/* A server that restarts may have forgotten a longer lease. If it does not answer, it stands still. */
 static void on_redis_state(void *owner, enum redis_state state)
 {
 	struct lease *l = owner;
 
-	if (state != REDIS_READY && l->until_ms > l->asked_ms + TTL_MS - MARGIN_MS)
+	if (state != REDIS_READY && now_ms(l) - l->asked_ms < LATE_MS && l->until_ms > l->asked_ms + TTL_MS - MARGIN_MS)
 		l->until_ms = l->asked_ms + TTL_MS - MARGIN_MS;
 }
 
