@@ -50,8 +50,8 @@ struct server {
 	struct ending ending;
 };
 
-/* Logs once a minute that there is no connection, and at once a second reason. A second connection is lost together
- * with the first, which logs the loss. */
+/* Logs a failure at once, and then once a minute. A second reason is logged at once, too. A second connection fails
+ * together with the first, which logs the failure. */
 static void tell_failure(struct server *s, enum redis_state old, const char *event, const char *reason)
 {
 	bool is_new = old != REDIS_READY && strncmp(s->warned, reason, sizeof(s->warned) - 1) != 0, is_told;

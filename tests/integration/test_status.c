@@ -178,7 +178,7 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 		feed_free(feeds[i]);
 }
 
-/* The feed has changed its format: nothing is stored, and there are no dead letters. */
+/* When a feed changes its format, nothing is stored and no dead letter is written. */
 Test(status, a_source_whose_messages_match_no_rule_is_named)
 {
 	struct feed *feed = feed_new();
@@ -203,7 +203,7 @@ Test(status, a_source_whose_messages_match_no_rule_is_named)
 	feed_free(feed);
 }
 
-/* Who waits for a row has a lock on it, and who stores many rows one on the end of the table. */
+/* A session that waits for a row locks it. A session that stores many rows locks the end of the table. */
 Test(status, who_waits_for_a_row_does_not_lock_its_table)
 {
 	struct database *holder = database_open(database_conninfo(db));
@@ -235,7 +235,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
 	json_decref(read_state(0));
 	cr_assert_eq(listener_stop(a), 0);
-	/* A command that stores, such as replay, is none. */
+	/* A command that stores, such as replay, does not count as a listener. */
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report) VALUES "
 			  "('command.0123456789abcdef', 300, '{\"settled_us\": 0}')");
 	json_decref(read_state(2));

@@ -386,8 +386,8 @@ static void check_order(int process, int event)
 
 /* --- the database --- */
 
-/* An event is judged when its batch is sent. A batch may take as long as a statement may, or as its rows. What was in
- * a statement without an answer may have its row, so it is never too old. */
+/* A listener compares ages when it sends a batch, and a batch may take as long as a statement or its rows may. An event
+ * that was in a statement without an answer may have its row, so it is never too old. */
 static void check_age(int process, const struct message *m)
 {
 	int64_t batch_us = checker.plan->settings.postgres_timeout_ms * 1000 + AGE_MARGIN + queue_us();
