@@ -57,7 +57,8 @@ struct lease {
 	char row[140];   /* the last row seen in Postgres */
 	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
-	char refusal[200];      /* Redis's last error; "": it answers */
+	bool is_refused;        /* the last answer was an error: a cluster's may only name another server */
+	char refusal[200];      /* Redis's last error of several in a row; "": it answers */
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t taken_ms;
@@ -126,6 +127,8 @@ static struct log_spell refusals; /* of all leases, for which one reason is like
 
 static void note_refusal(struct lease *l, const char *error)
 {
+	if (!l->is_refused)
+		return;
 	snprintf(l->refusal, sizeof(l->refusal), "redis refuses the lease of this exclusive source: %s", error);
 	log_spell_on(&refusals, now_ms(l), "redis refuses the lease of an exclusive source, nobody may read it", error);
 }
@@ -145,6 +148,7 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 		return;
 	if (reply->type == REPLY_ERROR)
 		note_refusal(l, reply->str);
+	l->is_refused = reply->type == REPLY_ERROR;
 	if (reply->type != REPLY_INTEGER)
 		return; /* unknown: the lease runs out, or the next answer decides */
 	*l->refusal = '\0';

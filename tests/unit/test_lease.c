@@ -109,3 +109,19 @@ Test(lease, of_a_slow_redis_is_lost_soon_after_the_connection)
 	answer_late(0, 1200);
 	cr_assert_eq(lost, 1);
 }
+
+/* A cluster answers so once when a slot has moved. */
+Test(lease, is_not_refused_by_one_error)
+{
+	const struct redis_reply moved = {.type = REPLY_ERROR, .str = (char *)"MOVED 1 127.0.0.1:2", .len = 19};
+
+	for (int i = 0; i < 2; i++) {
+		cr_assert_null(lease_refusal(lease));
+		while (!*played_redis_next()) {
+			clock_pass(STEP_MS);
+			uv_run(&loop, UV_RUN_NOWAIT);
+		}
+		played_redis_answer(&moved);
+	}
+	cr_assert_not_null(lease_refusal(lease));
+}
