@@ -127,8 +127,6 @@ static struct log_spell refusals; /* of all leases, for which one reason is like
 
 static void note_refusal(struct lease *l, const char *error)
 {
-	if (!l->is_refused)
-		return;
 	snprintf(l->refusal, sizeof(l->refusal), "redis refuses the lease of this exclusive source: %s", error);
 	log_spell_on(&refusals, now_ms(l), "redis refuses the lease of an exclusive source, nobody may read it", error);
 }
@@ -146,7 +144,7 @@ static void on_redis_answer(void *owner, void *arg, const struct redis_reply *re
 	l->answer_ms = ms > l->answer_ms ? ms : l->answer_ms - (l->answer_ms - ms) / 32;
 	if (!reply)
 		return;
-	if (reply->type == REPLY_ERROR)
+	if (reply->type == REPLY_ERROR && l->is_refused)
 		note_refusal(l, reply->str);
 	l->is_refused = reply->type == REPLY_ERROR;
 	if (reply->type != REPLY_INTEGER)
@@ -180,9 +178,6 @@ static void on_released(void *owner, void *arg, const struct redis_reply *reply)
 
 static void release_in_redis(struct lease *l)
 {
-	l->is_asking = false;
-	if (redis_state(l->redis) != REDIS_READY)
-		return;
 	resp_start(&l->command, 5);
 	resp_words(&l->command, "EVAL", LUA_RELEASE, "1", l->key, l->value);
 	l->is_asking = redis_send(l->redis, l->command.at, l->command.len, on_released, NULL) == 0;
