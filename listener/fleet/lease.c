@@ -58,7 +58,7 @@ struct lease {
 	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
 	bool is_refused;        /* the last answer was an error: a cluster's may only name another server */
-	char refusal[200];      /* Redis's last error of several in a row; "": it answers */
+	char refusal[200];      /* why the server answers no request; of Redis, the second error in a row; "": it does */
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t taken_ms;
@@ -214,6 +214,7 @@ static void on_postgres_answer(void *owner, const struct postgres_answer *answer
 	}
 	if (answer->result != POSTGRES_OK || !answer->rows)
 		return; /* unknown: the lease runs out, or the next answer decides */
+	*l->refusal = '\0';
 	note_row(l, postgres_cell(answer, 0, 1, &len));
 	if (*postgres_cell(answer, 0, 0, &len) == 't')
 		renew(l);
@@ -228,6 +229,7 @@ static void on_postgres_state(void *owner, enum postgres_state state)
 
 	if (state == POSTGRES_DOWN) {
 		l->is_asking = false;
+		snprintf(l->refusal, sizeof(l->refusal), "no lease of the source: %s", postgres_error(l->postgres));
 		lose(l, "the connection to Postgres ended");
 	}
 }

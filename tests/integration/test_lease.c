@@ -101,6 +101,19 @@ Test(lease, without_redis_one_whose_row_is_gone_has_it_all_the_same)
 	await(feed_clients(feed) == 1 && database_long(db, "SELECT min(turn) FROM wsonce_leases") > 8, SETTLED_MS);
 }
 
+/* Only the lease's own connection fails, as when the role has no connections left. */
+Test(lease, without_redis_that_postgres_gives_none_is_told)
+{
+	feed = feed_new();
+	db = database_new();
+	start("none", 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	database_exec(db, "ALTER TABLE wsonce_leases RENAME TO gone");
+	await(listener_page_has(both[0], "/readyz", "no lease of the source: "), SETTLED_MS);
+	database_exec(db, "ALTER TABLE gone RENAME TO wsonce_leases");
+	await(listener_status(both[0], "/readyz") == 200 && feed_clients(feed) == 1, SETTLED_MS);
+}
+
 /* Its sessions are lent to others between two statements. */
 Test(lease, without_redis_a_pooler_may_stand_between)
 {
