@@ -261,6 +261,13 @@ static void explode(const struct explosion *x, int level, struct slice value, si
 
 /* NOLINTEND(misc-no-recursion) */
 
+bool rule_has_list(const struct rules *r, const struct rule *rule)
+{
+	const char *at = rule->container < 0 ? "" : json_pointers_slots(r->frame)[rule->container].at;
+
+	return at && (!rule->step_count || *at == '[' || *at == 'n');
+}
+
 void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx)
 {

@@ -61,6 +61,9 @@ const struct rule *rules_match(struct rules *r, struct slice frame);
 /* Returns the first rule whose `text` is this message, or NULL. */
 const struct rule *rules_match_text(const struct rules *r, struct slice message);
 
+/* False if the last frame has nothing where explode looks first, or neither an array nor null for its *. */
+bool rule_has_list(const struct rules *r, const struct rule *rule);
+
 /* Calls on_element for each element of the last frame: those that explode names, or the frame itself. rule->element
  * holds the element's slots during the call. */
 void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,

@@ -257,6 +257,14 @@ static void on_ack(void *ctx, struct slice frame)
 	conn->p->callbacks->on_ack(conn->of, frame);
 }
 
+/* Counts the frame as one without a rule. */
+static void on_no_list(void *ctx, struct slice frame)
+{
+	struct feed_connection *conn = ctx;
+
+	feed_client_on_rule(conn->client, &conn->p->profile->fallback, frame);
+}
+
 static void on_filtered(void *ctx)
 {
 	struct feed_connection *conn = ctx;
@@ -282,6 +290,7 @@ static const struct session_handler handler = {
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
 	.on_rule = on_rule,
+	.on_no_list = on_no_list,
 	.on_filtered = on_filtered,
 	.on_frame = on_frame,
 	.on_release = on_release,

@@ -823,6 +823,15 @@ Test(feed_client, frames_without_a_rule_are_told_and_counted)
 	cr_assert_eq(listener_metric(listener, "wsonce_feed_events_total{source=\"played\",rule=\"event\"}"), 1);
 }
 
+Test(feed_client, frames_without_the_list_of_their_rule_are_told)
+{
+	START(URL "\"rules\": [{\"action\": \"event\", \"explode\": \"/list/*\", \"id\": [[\"/id\"]]}]",
+	      feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "{\"items\":[{\"id\":1}]}");
+	await(listener_has_logged(listener, "match no rule of its profile"), SETTLED_MS);
+}
+
 /* The feed sends heartbeats, so it is not silent. A quiet successor that has confirmed is not told. */
 Test(feed_client, a_feed_that_does_not_confirm_its_subscription_is_told_once_and_is_not_ready)
 {

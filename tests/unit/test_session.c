@@ -62,6 +62,11 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 {
 }
 
+static void on_no_list(void *ctx, struct slice frame)
+{
+	hear(ctx, "no list ", frame);
+}
+
 static void on_filtered(void *ctx)
 {
 	hear(ctx, "filtered", (struct slice){"", 0});
@@ -75,6 +80,7 @@ static const struct session_handler handler = {
 	.on_cursor = on_cursor,
 	.on_ack = on_ack,
 	.on_rule = on_rule,
+	.on_no_list = on_no_list,
 	.on_filtered = on_filtered,
 };
 
@@ -243,6 +249,19 @@ static size_t count(const char *what)
 	for (const char *at = bytes_text(&heard.lines); (at = strstr(at, what)); at++)
 		n++;
 	return n;
+}
+
+/* When a feed changes its format. An empty list is none. */
+Test(session, a_frame_without_the_list_of_its_rule_is_told, .fini = end)
+{
+	begin("\"rules\": [{\"when\": {\"/t\": 1}, \"action\": \"event\", \"explode\": \"/l/*\", \"id\": [[\"/i\"]]}, "
+	      "{\"action\": \"event\", \"explode\": \"/o\", \"id\": [[\"/i\"]]}]");
+	EXPECT("{\"t\":1,\"m\":[]}", "no list {\"t\":1,\"m\":[]}\n");
+	EXPECT("{\"t\":1,\"l\":{\"a\":1}}", "no list {\"t\":1,\"l\":{\"a\":1}}\n");
+	EXPECT("{\"t\":1,\"l\":[]}", "");
+	EXPECT("{\"t\":1,\"l\":null}", "");
+	EXPECT("{\"p\":1}", "no list {\"p\":1}\n");
+	EXPECT("{\"o\":{\"i\":1}}", "event 1\n");
 }
 
 /* As Ably's profile: each of 9,000 ids would be made of 400 KB. */
