@@ -8,18 +8,23 @@
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason)
 {
 	bool is_first = s->times++ == 0;
+	long long for_s;
 
 	s->last_ms = now_ms;
 	if (!is_first && now_ms - s->told_ms < SPELL_TELL_MS)
 		return false;
 	s->told_ms = now_ms;
-	if (is_first) {
-		s->began_ms = now_ms;
-		log_warn(event, "target=%s reason=%s", s->target, reason);
-	} else {
-		log_warn(event, "target=%s times=%lld for_s=%lld reason=%s", s->target, (long long)s->times,
-			 (long long)(now_ms - s->began_ms) / 1000, reason);
-	}
+	s->began_ms = is_first ? now_ms : s->began_ms;
+	for_s = (now_ms - s->began_ms) / 1000;
+	if (s->target && is_first)
+		log_one_of_many(LOG_WARN, now_ms, event, "target=%s reason=%s", s->target, reason);
+	else if (s->target)
+		log_of_many(true, LOG_WARN, now_ms, event, "target=%s times=%lld for_s=%lld reason=%s", s->target,
+			    (long long)s->times, for_s, reason);
+	else if (is_first)
+		log_warn(event, "reason=%s", reason);
+	else
+		log_warn(event, "times=%lld for_s=%lld reason=%s", (long long)s->times, for_s, reason);
 	return true;
 }
 

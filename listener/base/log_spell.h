@@ -11,7 +11,7 @@
 /* A repeated failure. It is logged when it begins, then once a minute with a count, and when it is over. Starts as all
  * zeros. Times are milliseconds of the loop clock. */
 struct log_spell {
-	const char *target; /* the webhook, which each line names; NULL: none */
+	const char *target; /* the webhook, one of many, which each line names; NULL: none */
 	int64_t began_ms;
 	int64_t told_ms; /* time of the last line */
 	int64_t last_ms; /* time of the last failure */

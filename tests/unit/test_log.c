@@ -334,6 +334,22 @@ Test(log, lines_that_a_minute_lacks_are_counted_in_the_next_one)
 	capture_end();
 }
 
+Test(log, lines_about_many_webhooks_are_limited_each_minute)
+{
+	struct log_spell spells[25] = {{.target = NULL}};
+
+	capture_begin();
+	for (int i = 0; i < 25; i++)
+		spells[i].target = "hook";
+	for (int minute = 0; minute < 3; minute++)
+		for (int i = 0; i < 25; i++)
+			log_spell_on(&spells[i], 60000 * (minute + 1), "webhook fails", "refused");
+	cr_assert_eq(captured_times("target=hook reason=refused"), 20, "%s", captured());
+	cr_assert_eq(captured_times("times=2 for_s=60"), 20);
+	cr_assert_eq(captured_times("times=3 for_s=120 reason=refused more_lines=5"), 1, "%s", captured());
+	capture_end();
+}
+
 Test(log, warnings_of_failures_that_go_on_hide_no_new_one)
 {
 	capture_begin();
