@@ -74,6 +74,8 @@ static const char *check_ingest(const struct config *c)
 		return "--ingest-profile: needs --ingest, the address for producers";
 	if (c->ingest_webhook_secret_file && !c->ingest_http)
 		return "--ingest-webhook-secret-file: needs --ingest-http, where webhooks are sent to";
+	if (c->ingest_cert && c->ingest_http && !c->ingest)
+		return "--ingest-cert: needs --ingest; the port of --ingest-http has no TLS";
 	if (c->ingest_http && !has_key(c) && !c->ingest_webhook_secret_file && !c->ingest_open &&
 	    !url_is_loopback(c->ingest_http))
 		return "--ingest-http: the address is not loopback and there is no token, so anybody could send: give "

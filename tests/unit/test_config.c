@@ -816,6 +816,7 @@ Test(config, certificate_and_key_go_together)
 	assert_wrong(TRY("--ingest-key", none, "--ingest-cert", none), "not a certificate and its key");
 	assert_wrong(TRY("--ingest-key", none, "--ingest-cert", "/nowhere/x"), "--ingest-cert");
 	assert_wrong(TRY("--ingest-client-ca", none), "--ingest-cert");
+	assert_wrong(TRY("--ingest-http", "127.0.0.1:0", "--ingest-key", none, "--ingest-cert", none), "has no TLS");
 	assert_wrong(TRY("--ingest-key", none, "--ingest-cert", none, "--ingest-client-ca", none),
 		     "--ingest-client-ca");
 }
