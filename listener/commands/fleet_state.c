@@ -343,10 +343,11 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 
 	json_array_foreach(rows, i, row)
 	{
+		AUTO_FREE char *prefix = config_claim_prefix(r->config, member_text(row, "consumer"));
 		const char *version = member_text(row, "version"); /* "" if it is a command */
 		bool is_here;
 
-		read_heartbeat(beat, q, r->config->claim_prefix, json_object_get(row, "report"));
+		read_heartbeat(beat, q, prefix, json_object_get(row, "report"));
 		is_here = is_alive(row, beat->is_there);
 		alive += is_here && *version;
 		storing += is_here && *version && !*beat->trouble;

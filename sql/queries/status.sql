@@ -77,14 +77,16 @@ SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg
 FROM :schema.wsonce_listeners, LATERAL (SELECT nullif((report->>'period_ms')::float8, 0) / 1000) AS p (period_s)
 WHERE seen_at > pg_catalog.now() - interval '1 hour'
 -- part settings
--- Settings that differ between listeners that check in, by value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
+-- Settings that differ between listeners of a consumer that check in, by value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
 SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.json_object_agg(flag, values), '{}')) FROM (
 	SELECT flag, pg_catalog.json_object_agg(value, names) AS values FROM (
-		SELECT flag, value, pg_catalog.json_agg(pg_catalog.left(listener, -17) ORDER BY listener) AS names
-		FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_each_text(CASE WHEN
-			pg_catalog.jsonb_typeof(report->'settings') = 'object' THEN report->'settings' END) AS s (flag, value)
-		WHERE seen_at > pg_catalog.now() - interval '150 s' GROUP BY flag, value
-	) AS v GROUP BY flag HAVING pg_catalog.count(*) > 1
+		SELECT flag, value, pg_catalog.json_agg(pg_catalog.left(listener, -17) ORDER BY listener) AS names FROM (
+			SELECT listener, flag, value, pg_catalog.min(value) OVER fleet <> pg_catalog.max(value) OVER fleet AS differs
+			FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_each_text(CASE WHEN
+				pg_catalog.jsonb_typeof(report->'settings') = 'object' THEN report->'settings' END) AS s (flag, value)
+			WHERE seen_at > pg_catalog.now() - interval '150 s' WINDOW fleet AS (PARTITION BY consumer, flag)
+		) AS s WHERE differs GROUP BY flag, value
+	) AS v GROUP BY flag
 ) AS f
 -- part hour
 -- Latencies are those of the slowest listener. Listeners that have left have no row.

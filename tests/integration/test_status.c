@@ -178,6 +178,18 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 		feed_free(feeds[i]);
 }
 
+/* Each consumer has its own keys in Redis. */
+Test(status, fleets_of_several_consumers_are_ok)
+{
+	const char *const consumers[] = {"", "--consumer billing", "--consumer stock --claim-ttl 20s"};
+
+	for (int i = 0; i < 3; i++)
+		listener_start(&(struct listener_options){.database = db}, "%s", consumers[i]);
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	cr_assert(!says("disappeared") && !says("differs"), "%s", run_on(db, "status").output);
+	run_expect(db, 0, NULL, "status --consumer stock");
+}
+
 /* When a feed changes its format, nothing is stored and no dead letter is written. */
 Test(status, a_source_whose_messages_match_no_rule_is_named)
 {
