@@ -261,22 +261,17 @@ static void explode(const struct explosion *x, int level, struct slice value, si
 
 /* NOLINTEND(misc-no-recursion) */
 
-bool rule_has_list(const struct rules *r, const struct rule *rule)
-{
-	const char *at = rule->container < 0 ? "" : json_pointers_slots(r->frame)[rule->container].at;
-
-	return at && (!rule->step_count || *at == '[' || *at == 'n');
-}
-
-void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
+bool rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx)
 {
 	struct explosion x = {rule, on_element, ctx};
+	struct slice top = rule->container < 0 ? frame : json_pointers_slots(r->frame)[rule->container];
 
 	if (rule->container < 0)
 		on_element(ctx, frame, 0);
 	else
-		explode(&x, 0, json_pointers_slots(r->frame)[rule->container], 0);
+		explode(&x, 0, top, 0);
+	return top.at && (!rule->step_count || *top.at == '[' || *top.at == 'n');
 }
 
 /* --- ids --- */

@@ -61,12 +61,10 @@ const struct rule *rules_match(struct rules *r, struct slice frame);
 /* Returns the first rule whose `text` is this message, or NULL. */
 const struct rule *rules_match_text(const struct rules *r, struct slice message);
 
-/* False if the last frame has nothing where explode looks first, or neither an array nor null for its *. */
-bool rule_has_list(const struct rules *r, const struct rule *rule);
-
 /* Calls on_element for each element of the last frame: those that explode names, or the frame itself. rule->element
- * holds the element's slots during the call. */
-void rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
+ * holds the element's slots during the call. Returns false if there is nothing where explode looks first, or neither an
+ * array nor null for its *. */
+bool rule_explode(const struct rules *r, const struct rule *rule, struct slice frame,
 		  void (*on_element)(void *ctx, struct slice element, size_t index), void *ctx);
 
 /* Returns how many bytes the event of each element takes from the frame and from variables, so that all events repeat

@@ -844,9 +844,8 @@ static void read_events(struct reading *r)
 						  "repeats");
 		return;
 	}
-	if (r->handler->on_no_list && !rule_has_list(r->session->rules, r->rule))
+	if (!rule_explode(r->session->rules, r->rule, r->frame, on_element, r) && r->handler->on_no_list)
 		r->handler->on_no_list(r->ctx, r->frame);
-	rule_explode(r->session->rules, r->rule, r->frame, on_element, r);
 	if (is_ack(r->rule->profile->ack) && !r->rejected) {
 		struct template_scope scope = scope_of(r->session, r->frame);
 		struct slice frame = render_answer(r, r->rule->profile->ack, &scope);
