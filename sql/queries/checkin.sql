@@ -3,12 +3,14 @@
 -- ops/report.c); and if the listener can store: events and copies, counted since the last report; late, [id, ms ago] of
 -- copies that only the unique key found, each of which stands for late_weight copies; keys, closest and
 -- farthest, as in sql/migrations/014_duplicate_keys.sql; lines, rows of line_minutes as in event/line_minutes.h, which
--- are kept for lines_keep_s; and judged, [minute, minute]: from the first one, before the second one.
+-- are kept for lines_keep_s, the source with its consumer; and judged, [minute, minute]: from the first one, before the
+-- second one.
 -- Result  the age at which rows were deleted, NULL if none were; a JSON array of the judged minutes' rows, as in
 --         event/line_counts.h, NULL if there are none; the listener adds the hazards
 WITH checkin AS MATERIALIZED (
 	SELECT n, n->>'listener' AS name, (n->>'is_leaving')::boolean AS is_leaving,
-		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places
+		(n->>'late_weight')::numeric AS weight, pg_catalog.jsonb_array_length(n->'copies') AS places,
+		pg_catalog.concat('consumer:' || nullif(n->>'consumer', '') || ':') AS scope
 	FROM (SELECT $1::jsonb) AS given (n)
 ), gone AS (
 	DELETE FROM :schema.wsonce_listeners AS l USING checkin
@@ -66,7 +68,7 @@ WITH checkin AS MATERIALIZED (
 	FROM :schema.wsonce_listeners AS l, checkin WHERE l.listener <> name AND seen_at > pg_catalog.now() - interval '1 hour'
 ), lines AS (
 	INSERT INTO :schema.line_minutes AS m
-	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), l->>1,
+	SELECT pg_catalog.to_timestamp((l->>0)::bigint * 60), pg_catalog.concat(scope, l->>1),
 		pg_catalog.concat(pg_catalog.left(name, -17), l->>14, pg_catalog.right(name, 17)), (l->>2)::bigint,
 		(l->>3)::bigint, nullif((l->>4)::bigint, 0), nullif((l->>5)::bigint, 0), nullif((l->>6)::bigint, 0),
 		nullif((l->>7)::int, 0), CASE WHEN is_there OR l->8 <> '[0,60000]' OR l->15 <> '1' THEN ARRAY(
@@ -94,11 +96,12 @@ WITH checkin AS MATERIALIZED (
 		), pg_catalog.now()) FOR UPDATE SKIP LOCKED
 	))
 ), asked AS MATERIALIZED (
-	SELECT (n->'judged'->>0)::bigint AS first, (n->'judged'->>1)::bigint AS past FROM checkin
+	SELECT scope, (n->'judged'->>0)::bigint AS first, (n->'judged'->>1)::bigint AS past FROM checkin
 ), told AS (
 	SELECT l.*, at, pg_catalog.max(coalesce(minutes, 1)) OVER (PARTITION BY source, at / 5) AS length
 	FROM asked, :schema.line_minutes AS l CROSS JOIN LATERAL (SELECT extract(epoch FROM minute)::bigint / 60 AS at) AS t
 	WHERE minute >= pg_catalog.to_timestamp((first - 4) * 60) AND minute < pg_catalog.to_timestamp(past * 60)
+		AND pg_catalog.starts_with(source, scope)
 ), judged AS MATERIALIZED (
 	-- If a listener records five minutes together, they are judged with the last of them.
 	SELECT told.*, at - at % length AS begin, pg_catalog.left(listener, -17) AS instance FROM told, asked
@@ -110,7 +113,8 @@ WITH checkin AS MATERIALIZED (
 		AND coalesce(pg_catalog.sum(stored), 0) <= pg_catalog.max(received))
 )
 SELECT (SELECT rows_deleted_s FROM :schema.wsonce_retention), (
-	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(begin, source, received, received_sum, stored, stored_sum, unknown,
-		reconnects, coalesce(up, '{0,60000}'), listener, at - begin, length) ORDER BY begin, source, instance, listener, at)
-	FROM judged JOIN odd USING (begin, source)
+	SELECT pg_catalog.json_agg(pg_catalog.json_build_array(begin, pg_catalog.substr(source, pg_catalog.length(scope) + 1),
+		received, received_sum, stored, stored_sum, unknown, reconnects, coalesce(up, '{0,60000}'), listener, at - begin,
+		length) ORDER BY begin, source, instance, listener, at)
+	FROM judged JOIN odd USING (begin, source), asked
 )

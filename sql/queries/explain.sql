@@ -27,7 +27,7 @@ WITH event AS MATERIALIZED (
 	SELECT e.*, since, since + n * interval '1 minute' AS until
 	FROM event AS e, LATERAL (
 		SELECT coalesce(pg_catalog.max(minutes), 1) AS n FROM :schema.line_minutes AS m
-		WHERE m.source = e.source AND m.minute <= e.minute AND m.minute > e.minute - interval '1 hour'
+		WHERE pg_catalog.regexp_replace(m.source, '^consumer:[^:]*:', '') = e.source AND m.minute <= e.minute AND m.minute > e.minute - interval '1 hour'
 			AND m.minute + coalesce(minutes, 1) * interval '1 minute' > e.minute
 	) AS longest, LATERAL (
 		SELECT pg_catalog.to_timestamp(pg_catalog.div(extract(epoch FROM e.minute)::bigint, 60 * n) * 60 * n) AS since
@@ -36,7 +36,8 @@ WITH event AS MATERIALIZED (
 	SELECT s.received_at, s.source, s.since, s.until, m.listener, pg_catalog.sum(m.received) AS received,
 		pg_catalog.sum(m.received_sum) AS received_sum, pg_catalog.sum(m.stored) AS stored,
 		pg_catalog.sum(m.stored_sum) AS stored_sum, coalesce(pg_catalog.sum(m.unknown), 0) AS unknown
-	FROM span AS s JOIN :schema.line_minutes AS m ON m.source = s.source AND m.minute >= s.since AND m.minute < s.until
+	FROM span AS s JOIN :schema.line_minutes AS m ON pg_catalog.regexp_replace(m.source, '^consumer:[^:]*:', '') = s.source
+		AND m.minute >= s.since AND m.minute < s.until
 	GROUP BY 1, 2, 3, 4, 5
 ), total AS MATERIALIZED (
 	SELECT pg_catalog.sum(stored) AS stored, pg_catalog.sum(stored_sum) AS stored_sum, pg_catalog.sum(stored) = (

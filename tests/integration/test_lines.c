@@ -131,6 +131,26 @@ Test(lines, three_that_hear_the_same_are_verified)
 	cr_assert_eq(ask("--source other"), 2, "nothing is known of it");
 }
 
+/* What one consumer has processed says nothing about another one. */
+Test(lines, each_consumer_has_lines_of_its_own, .init = bench_open)
+{
+	struct listener_options options = {.database = db, .without_waiting = true};
+
+	for (int i = 0; i < 3; i++) {
+		mirrors[i] = feed_new();
+		fleet[i] = listener_start(&options, "--source feed=%s --instance-id line-%d %s", feed_url(mirrors[i]),
+					  i, i ? "--consumer billing" : "");
+	}
+	for (int i = 0; i < 3; i++)
+		cr_assert(feed_wait_clients(mirrors[i], 1, SETTLED_MS));
+	send_events((const int[]){0, 0, 0});
+	stop(0);
+	cr_assert_eq(ask("--source consumer:billing:feed"), 0);
+	cr_assert_float_eq(share("verified"), 1, 1e-9);
+	cr_assert_eq(ask(""), 0, "the other one has one line, which has everything");
+	cr_assert_eq(json_array_size(json_object_get(told, "sources")), 2);
+}
+
 /* The others stored what a line lost. */
 Test(lines, losses_of_single_lines_are_told_to_the_event)
 {
