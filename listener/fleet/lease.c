@@ -57,8 +57,8 @@ struct lease {
 	char row[140];   /* the last row seen in Postgres */
 	int64_t seen_ms; /* loop clock, when it was first seen in this form */
 	bool is_asking;
-	bool is_refused;        /* the last answer was an error: a cluster's may only name another server */
-	char refusal[200];      /* why the server answers no request; of Redis, the second error in a row; "": it does */
+	bool is_refused;        /* the last answer was an error, which in a cluster may only name another server */
+	char refusal[200];      /* why no lease can be had; "" if it can, or Redis answered but one error */
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t taken_ms;
