@@ -3,7 +3,7 @@
 
 #define SPELL_TELL_MS 60000
 #define SPELL_OVER_MS 10000
-#define LINES_MOST    20 /* warnings of all sources in SPELL_TELL_MS, and other lines */
+#define LINES_MOST    20 /* warnings of a kind in SPELL_TELL_MS, and other lines */
 
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason)
 {
@@ -17,10 +17,10 @@ bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const 
 	s->began_ms = is_first ? now_ms : s->began_ms;
 	for_s = (now_ms - s->began_ms) / 1000;
 	if (s->target && is_first)
-		log_one_of_many(LOG_WARN, now_ms, event, "target=%s reason=%s", s->target, reason);
+		log_of_many(LOG_NEW_OF_WEBHOOKS, LOG_WARN, now_ms, event, "target=%s reason=%s", s->target, reason);
 	else if (s->target)
-		log_of_many(true, LOG_WARN, now_ms, event, "target=%s times=%lld for_s=%lld reason=%s", s->target,
-			    (long long)s->times, for_s, reason);
+		log_of_many(LOG_AGAIN_OF_WEBHOOKS, LOG_WARN, now_ms, event, "target=%s times=%lld for_s=%lld reason=%s",
+			    s->target, (long long)s->times, for_s, reason);
 	else if (is_first)
 		log_warn(event, "reason=%s", reason);
 	else
@@ -43,16 +43,16 @@ bool log_goes_on(int64_t told_ms, int64_t now_ms)
 	return told_ms && now_ms - told_ms < (int64_t)2 * SPELL_TELL_MS;
 }
 
-enum log_level log_limit_lines(bool is_again, enum log_level level, int64_t now_ms, size_t *more)
+enum log_level log_limit_lines(enum log_kind kind, enum log_level level, int64_t now_ms, size_t *more)
 {
 	static struct {
 		int64_t since_ms;
 		size_t lines;
-	} kinds[3], *k;
+	} kinds[5], *k;
 
 	if (level == LOG_DEBUG)
 		return level;
-	k = &kinds[level == LOG_WARN ? 1 + is_again : 0];
+	k = &kinds[level == LOG_WARN ? 1 + kind : 0];
 	if (now_ms - k->since_ms >= SPELL_TELL_MS) {
 		*more = k->lines > LINES_MOST ? k->lines - LINES_MOST : 0;
 		k->since_ms = now_ms;

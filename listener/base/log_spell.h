@@ -25,17 +25,19 @@ void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
 
 /* Logs a line about one of many sources, which may all fail or connect together, as when their host is down: of a
  * minute's lines only the first twenty, and the others at debug. more_lines is how many the minute before lacks.
- * Warnings that repeat an earlier one of their source have a limit of their own, so that they hide no new failure. */
-#define log_one_of_many(...) log_of_many(false, __VA_ARGS__)
-#define log_of_many(is_again, level, ms, event, fields, ...) \
+ * Warnings that repeat an earlier one of their source have a limit of their own, so that they hide no new failure; so
+ * have those of webhooks. */
+enum log_kind { LOG_NEW, LOG_AGAIN, LOG_NEW_OF_WEBHOOKS, LOG_AGAIN_OF_WEBHOOKS };
+#define log_one_of_many(...) log_of_many(LOG_NEW, __VA_ARGS__)
+#define log_of_many(kind, level, ms, event, fields, ...) \
 	do { \
 		size_t more_lines = 0; \
-		enum log_level limited = log_limit_lines(is_again, level, ms, &more_lines); \
+		enum log_level limited = log_limit_lines(kind, level, ms, &more_lines); \
 \
 		log_write(limited, event, fields " more_lines=%zu", __VA_ARGS__, more_lines); \
 	} while (0)
 /* True if the next line about a failure last logged at told_ms (0: never) repeats that one. */
 bool log_goes_on(int64_t told_ms, int64_t now_ms);
-enum log_level log_limit_lines(bool is_again, enum log_level level, int64_t now_ms, size_t *more);
+enum log_level log_limit_lines(enum log_kind kind, enum log_level level, int64_t now_ms, size_t *more);
 
 #endif

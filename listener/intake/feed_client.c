@@ -226,7 +226,7 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	c->failures++;
 	c->ends += was_open;
 	level = is_warning ? LOG_WARN : was_open && c->ends <= TOLD_ENDS ? LOG_INFO : LOG_DEBUG;
-	log_of_many(c->warned_ms, level, now_ms(c),
+	log_of_many(c->warned_ms ? LOG_AGAIN : LOG_NEW, level, now_ms(c),
 		    was_open ? "source connection lost, will retry" : "cannot connect to source, will retry",
 		    "source=%s url=%s reason=%s retry_ms=%lld failures=%zu", name_of(c), c->redacted_url, c->error,
 		    (long long)wait, c->failures);

@@ -81,7 +81,7 @@ Test(gap, the_first_hole_and_one_an_hour_later_are_no_failures_that_go_on)
 	note(gaps, 1, "1", false);
 	for (const char *number = "357"; *number; number++, now_ms += 3600000) {
 		for (int i = 0; i < 25; i++)
-			log_of_many(true, LOG_WARN, now_ms, "gone", "source=%d", i);
+			log_of_many(LOG_AGAIN, LOG_WARN, now_ms, "gone", "source=%d", i);
 		note(gaps, 1, number, true);
 		capture_begin();
 		gaps_tell(gaps, "ticks", secrets, now_ms);

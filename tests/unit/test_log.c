@@ -350,12 +350,34 @@ Test(log, lines_about_many_webhooks_are_limited_each_minute)
 	capture_end();
 }
 
+Test(log, failing_webhooks_hide_no_source_and_no_source_hides_them)
+{
+	struct log_spell spells[25] = {{.target = NULL}};
+
+	capture_begin();
+	for (int i = 0; i < 25; i++)
+		log_of_many(i % 2 ? LOG_AGAIN : LOG_NEW, LOG_WARN, 60000, "gone", "source=%d", i);
+	for (int i = 0; i < 25; i++) {
+		spells[i].target = "hook";
+		log_spell_on(&spells[i], 60000, "webhook fails", "refused");
+	}
+	for (int i = 0; i < 25; i++)
+		log_one_of_many(LOG_WARN, 120000, "gone", "source=%d", i);
+	for (int i = 0; i < 25; i++)
+		log_spell_on(&spells[i], 120000, "webhook fails", "refused");
+	log_of_many(LOG_AGAIN, LOG_WARN, 120000, "gone", "source=%d", 99);
+	cr_assert_eq(captured_times("target=hook reason=refused"), 20, "%s", captured());
+	cr_assert_eq(captured_times("target=hook times=2"), 20, "%s", captured());
+	cr_assert_eq(captured_times("source=99 "), 1, "%s", captured());
+	capture_end();
+}
+
 Test(log, warnings_of_failures_that_go_on_hide_no_new_one)
 {
 	capture_begin();
 	for (int i = 0; i < 25; i++)
-		log_of_many(true, LOG_WARN, 60000, "gone", "source=%d", i);
-	log_of_many(false, LOG_WARN, 60000, "gone", "source=%d", 25);
+		log_of_many(LOG_AGAIN, LOG_WARN, 60000, "gone", "source=%d", i);
+	log_of_many(LOG_NEW, LOG_WARN, 60000, "gone", "source=%d", 25);
 	cr_assert_eq(captured_times("event=gone"), 21, "%s", captured());
 	cr_assert_eq(captured_times("source=25 "), 1, "%s", captured());
 	capture_end();
