@@ -501,6 +501,11 @@ void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule,
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
 }
 
+void feed_client_off_rule(struct feed_client *c, const struct profile_rule *rule)
+{
+	count_of(c, rule)->frames--;
+}
+
 void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule, const struct rule_count *more)
 {
 	struct rule_count *count = count_of(c, rule);

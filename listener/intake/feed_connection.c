@@ -262,7 +262,10 @@ static void on_no_list(void *ctx, struct slice frame)
 {
 	struct feed_connection *conn = ctx;
 
-	feed_client_on_rule(conn->client, &conn->p->profile->fallback, frame);
+	conn->is_good |= conn->rule->ready;
+	feed_client_off_rule(conn->client, conn->rule);
+	conn->rule = &conn->p->profile->fallback;
+	feed_client_on_rule(conn->client, conn->rule, frame);
 }
 
 static void on_filtered(void *ctx)

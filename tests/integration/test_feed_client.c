@@ -825,11 +825,15 @@ Test(feed_client, frames_without_a_rule_are_told_and_counted)
 
 Test(feed_client, frames_without_the_list_of_their_rule_are_told)
 {
-	START(URL "\"rules\": [{\"action\": \"event\", \"explode\": \"/list/*\", \"id\": [[\"/id\"]]}]",
+	START(URL
+	      "\"rules\": [{\"name\": \"list\", \"action\": \"event\", \"explode\": \"/list/*\", \"id\": [[\"/id\"]]}]",
 	      feed_port(feed));
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"items\":[{\"id\":1}]}");
 	await(listener_has_logged(listener, "match no rule of its profile"), SETTLED_MS);
+	cr_assert_eq(listener_metric(listener, "wsonce_feed_frames_total{source=\"played\",rule=\"\"}"), 1);
+	cr_assert_eq(listener_metric(listener, "wsonce_feed_frames_total{source=\"played\",rule=\"list\"}"), 0,
+		     "it counts twice");
 }
 
 /* The feed sends heartbeats, so it is not silent. A quiet successor that has confirmed is not told. */
