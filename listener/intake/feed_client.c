@@ -214,7 +214,10 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 	bool was_open = c->state == STATE_OPEN;
 	bool may_hurry = is_at_once && !c->backoff.tries; /* only once, because the drawn wait counts as a try */
 	bool is_long = asked_ms > c->backoff.cap_ms;
-	bool is_warning = !c->warned_ms || now_ms(c) - c->warned_ms >= TELL_MS || (is_long && !c->has_asked);
+	bool is_first_dial =
+		!was_open && c->failures == c->ends; /* its reason says more than that a connection ended */
+	bool is_warning =
+		!c->warned_ms || is_first_dial || now_ms(c) - c->warned_ms >= TELL_MS || (is_long && !c->has_asked);
 	int64_t wait = draw_wait(c) + asked_ms;
 	enum log_level level;
 

@@ -93,6 +93,15 @@ Test(source, it_comes_back_whenever_the_connection_is_cut, .init = set_up, .fini
 	cr_assert_geq(listener_metric(listener, "wsonce_source_disconnects_total"), 6);
 }
 
+Test(source, why_it_cannot_come_back_is_told_at_once, .init = set_up, .fini = bench_close)
+{
+	feed_refuse(feed, 401);
+	feed_drop_all(feed);
+	await(listener_metric(listener, "wsonce_source_disconnects_total") >= 4, SETTLED_MS);
+	cr_assert_eq(listener_count_logged(listener, "cannot connect to source"), 1);
+	cr_assert(listener_has_logged(listener, "the server answered 401"));
+}
+
 Test(source, it_waits_for_a_feed_that_is_not_there_yet)
 {
 	int port = port_reserve();
