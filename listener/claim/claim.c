@@ -67,7 +67,7 @@ struct claim {
 	int64_t start_ms;        /* wall clock minus monotonic clock at the start */
 	int64_t met_ms;          /* Unix time of the last connection to Redis */
 	bool is_refused;         /* Redis answered the last claim or mark with an error */
-	int64_t refused_ms;      /* loop clock: the last such error; 0: none */
+	int64_t refused_ms;      /* loop clock: the last such error, or command that could not be sent; 0: none */
 	struct log_spell errors; /* logs such errors once: OOM or READONLY may answer every command */
 	struct ending ending;
 };
@@ -120,7 +120,11 @@ static void put_value(struct claim *c, const struct event *ev)
 
 static int send_command(struct claim *c, redis_cb *cb, void *arg)
 {
-	return redis_send(c->redis, c->command.at, c->command.len, cb, arg);
+	int error = redis_send(c->redis, c->command.at, c->command.len, cb, arg);
+
+	if (error) /* the key's master in a cluster is away */
+		c->refused_ms = (int64_t)uv_now(c->loop);
+	return error;
 }
 
 static void log_error_answer(struct claim *c, const struct redis_reply *reply)

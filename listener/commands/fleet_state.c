@@ -235,7 +235,7 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		note(r, FLEET_DEGRADED, "%s: redis %s", name,
 		     strcmp(redis, "down") == 0      ? "is down"
 		     : strcmp(redis, "foreign") == 0 ? "is not used, because another database has the claim prefix"
-						     : "rejects commands; the log says why");
+						     : "does not take every command; the log says why");
 	if (json_is_true(json_object_get(report, "is_paused")))
 		note(r, FLEET_DEGRADED, "%s does not read: it has reached its memory limit", name);
 	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++)

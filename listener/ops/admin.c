@@ -130,7 +130,7 @@ static bool describe_degraded(const struct admin *a, char *text, size_t size)
 	else if (claim_is_used(claim) && !claim_is_ready(claim))
 		snprintf(text, size, "redis is down, the unique key decides");
 	else if (claim_is_refused(claim))
-		snprintf(text, size, "redis rejects commands; the log says why");
+		snprintf(text, size, "redis does not take every command; the log says why");
 	else if (describe_source(p->sources, text, size) || *admin_describe_spool(p->pipeline, text, size) ||
 		 *admin_describe_rejected(text, size))
 		return true;

@@ -55,7 +55,7 @@ static bool is_refused(int i)
 
 	peer_sendf(p, "{\"event_id\":\"refused-%d\"}", i);
 	peer_free(p);
-	return wait_until(has_answer("/readyz", 200, "degraded: redis rejects commands"), 200);
+	return wait_until(has_answer("/readyz", 200, "degraded: redis does not take every command"), 200);
 }
 
 Test(admin, where_redis_refuses_claims_a_listener_is_degraded)

@@ -249,6 +249,7 @@ Test(cluster, slots_without_a_master_are_done_without, .timeout = 120)
 		fleet_send(&fleet, 100);
 		fleet_wait_rows(&fleet, fleet.sent, WHOLE_MS);
 	}
+	cr_expect_eq(fleet_metric(&fleet, "wsonce_redis_up"), 0, "nobody is told");
 	must_skip_a_third(0, fleet.sent);
 	fleet_must_be_whole(&fleet, WHOLE_MS);
 	fleet_end(&fleet);

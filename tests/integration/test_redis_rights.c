@@ -85,8 +85,8 @@ static struct run ask_status(void)
 /* Nothing else shows that the listeners do not hear of each other: all events are stored. */
 static void must_be_told_until_granted(const char *missing)
 {
-	await(is_either("degraded: redis rejects commands"), SOON_MS, "%s", missing);
-	await(strstr(ask_status().output, ": redis rejects commands"), SOON_MS, "%s", ask_status().output);
+	await(is_either("degraded: redis does not take every command"), SOON_MS, "%s", missing);
+	await(strstr(ask_status().output, ": redis does not take every command"), SOON_MS, "%s", ask_status().output);
 	struct run run = ask_status();
 	cr_expect_eq(run.status, 1, "%s", run.output);
 	cr_expect_null(strstr(run.output, "gone"), "%s", run.output);
