@@ -633,7 +633,7 @@ static void watch(struct claiming *c)
 		log_spell_on(&c->passive, now_ms(c), "cannot store, leaving claims to other listeners",
 			     storing_trouble(c->storing));
 		give_claims_back(c);
-	} else if (!c->is_draining) {
+	} else if (!c->is_draining && !c->events->counts[EV_BACKING_OFF]) { /* none that Postgres refuses meanwhile */
 		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
 	}
 	storing_check_slowness(c->storing);

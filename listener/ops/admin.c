@@ -15,6 +15,7 @@
 #include "base/quantity.h"
 #include "net/http.h"
 #include "ops/metrics.h"
+#include "ops/overdue.h"
 #include "event/rejected.h"
 #include "ops/report.h"
 #include "spool/spool.h"
@@ -124,6 +125,8 @@ static bool describe_degraded(const struct admin *a, char *text, size_t size)
 {
 	const struct admin_parts *p = a->parts;
 	const struct claim *claim = pipeline_claim(p->pipeline);
+	int64_t overdue =
+		overdue_ms(pipeline_events(p->pipeline), (int64_t)uv_now(a->loop), p->config->unsettled_warning_s);
 
 	if (claim_is_foreign(claim))
 		snprintf(text, size, "redis is not used, because another database has the claim prefix");
@@ -136,6 +139,8 @@ static bool describe_degraded(const struct admin *a, char *text, size_t size)
 		return true;
 	else if (*admin_describe_holder(pipeline_storing(p->pipeline)))
 		snprintf(text, size, "%s", admin_describe_holder(pipeline_storing(p->pipeline)));
+	else if (overdue)
+		snprintf(text, size, "an event has been unsettled for %lld s", (long long)overdue / 1000);
 	else if (p->relay && *relay_error(p->relay))
 		snprintf(text, size, "deliveries to webhooks wait for postgres; the log says why");
 	else

@@ -20,6 +20,13 @@ int64_t overdue_oldest_ms(const struct events *es, int64_t now_ms)
 	return oldest ? age_ms(oldest, now_ms) : 0;
 }
 
+int64_t overdue_ms(const struct events *es, int64_t now_ms, int64_t limit_s)
+{
+	int64_t oldest_ms = overdue_oldest_ms(es, now_ms);
+
+	return limit_s && oldest_ms > limit_s * 1000 ? oldest_ms : 0;
+}
+
 void overdue_check(struct overdue *u, const struct events *es, int64_t now_ms, int64_t limit_ms)
 {
 	const struct event *oldest = events_oldest(es);

@@ -18,6 +18,9 @@ struct overdue {
 /* Returns the age of the oldest event, in constant time. now_ms is the loop clock. */
 int64_t overdue_oldest_ms(const struct events *es, int64_t now_ms);
 
+/* Returns the age of the oldest event if it is more than limit_s, else 0. limit_s 0: no limit. */
+int64_t overdue_ms(const struct events *es, int64_t now_ms, int64_t limit_s);
+
 /* Fills in u. Takes time in proportion to the number of overdue events. */
 void overdue_check(struct overdue *u, const struct events *es, int64_t now_ms, int64_t limit_ms);
 

@@ -113,10 +113,8 @@ static uint64_t hash_states(const struct report *r)
 
 	bytes_add_text(&states, name_redis(r));
 	bytes_add_text(&states, pipeline_is_full(r->parts->pipeline) ? "+" : "-");
-	bytes_add_text(&states, limit_s && overdue_oldest_ms(pipeline_events(r->parts->pipeline),
-							     (int64_t)uv_now(r->loop)) > limit_s * 1000
-					? "+"
-					: "-");
+	bytes_add_text(&states,
+		       overdue_ms(pipeline_events(r->parts->pipeline), (int64_t)uv_now(r->loop), limit_s) ? "+" : "-");
 	bytes_add_text(&states, *admin_describe_spool(r->parts->pipeline, text, sizeof(text)) ? "+" : "-");
 	bytes_add_text(&states, storing_is_slow(pipeline_storing(r->parts->pipeline), &why) ? "+" : "-");
 	bytes_add_text(&states, *admin_describe_holder(pipeline_storing(r->parts->pipeline)) ? "+" : "-");

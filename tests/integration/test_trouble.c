@@ -655,7 +655,16 @@ static void start_in_partitions(void)
 	database_free(db);
 	db = database_empty_new();
 	database_exec(db, "%s", run.output);
-	start("none", "--max-attempts 1");
+	start("none", "--max-attempts 1 --unsettled-warning 1s");
+}
+
+/* Sends an event each time. */
+static bool is_degraded(void)
+{
+	static int n;
+
+	peer_sendf(producer, "{\"event_id\":\"more-%d\"}", n++);
+	return listener_page_has(listener, "/readyz", "degraded: an event has been unsettled for ");
 }
 
 /* For example, while an operator rewrites it. Events of the other partition are stored. */
@@ -667,9 +676,10 @@ Test(trouble, a_partition_that_is_detached_is_no_events_fault)
 	await(listener_has_logged(listener, "(23514)") && is_unready(), WAIT_MS, "nobody is told");
 	await(listener_metric(listener, "wsonce_rows_put_off_total") > 5, WAIT_MS);
 	await(bench_rows() > 0, WAIT_MS);
+	await(is_degraded(), WAIT_MS, "it is ready");
 	cr_assert_eq(letters(), 0);
 	database_exec(db, "ALTER TABLE events ATTACH PARTITION events_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0)");
-	await_rows(30);
+	await(bench_count("events WHERE starts_with(event_id, 'e-')") == 30, WAIT_MS);
 	await(!is_unready(), WAIT_MS, "it is not ready again");
 	cr_assert_eq(letters(), 0);
 }
