@@ -627,13 +627,16 @@ static void probe(struct claiming *c)
 	}
 }
 
+/* While Postgres stores some events and refuses others, those stay. */
 static void watch(struct claiming *c)
 {
+	const struct event *oldest = events_oldest(c->events);
+
 	if (c->is_passive) {
 		log_spell_on(&c->passive, now_ms(c), "cannot store, leaving claims to other listeners",
 			     storing_trouble(c->storing));
 		give_claims_back(c);
-	} else if (!c->is_draining && !c->events->counts[EV_BACKING_OFF]) { /* none that Postgres refuses meanwhile */
+	} else if (!c->is_draining && (!oldest || oldest->received_us / 1000 > c->passive.last_ms)) {
 		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
 	}
 	storing_check_slowness(c->storing);
