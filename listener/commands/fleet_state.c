@@ -335,6 +335,19 @@ static void describe_listener(json_t *row, bool is_here)
 	json_object_del(row, "report");
 }
 
+/* True if a listener of that name was started after its last check-in. */
+static bool has_returned(const json_t *rows, const json_t *row)
+{
+	const json_t *other;
+	size_t i;
+
+	json_array_foreach(rows, i, other)
+		if (strcmp(member_text(other, "name"), member_text(row, "name")) == 0 &&
+		    member_number(other, "uptime_s") < member_number(row, "checkin_s"))
+			return true;
+	return false;
+}
+
 static void read_listeners(struct reading *r, struct redis_query *q)
 {
 	json_t *rows = json_object_get(r->state, "listeners"), *row; /* null: they could not be read */
@@ -351,7 +364,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		is_here = is_alive(row, beat->is_there);
 		alive += is_here && *version;
 		storing += is_here && *version && !*beat->trouble;
-		if (!is_here && member_number(row, "checkin_s") < LOST_S)
+		if (!is_here && member_number(row, "checkin_s") < LOST_S && !has_returned(rows, row))
 			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away",
 			     member_text(row, "name"));
 		if (is_here) {

@@ -242,6 +242,10 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	listener_kill(b);
 	run_await(db, 1, NULL, WAIT_MS, "status");
 	cr_assert(says("! web-2 has disappeared: killed, or stopped while Postgres was away"));
+	b = start("web-2", "", NULL);
+	await(!says("web-2 has disappeared"), WAIT_MS, "%s", run_on(db, "status").output);
+	listener_kill(b);
+	run_await(db, 1, NULL, WAIT_MS, "status");
 	/* After a long time it is no longer a problem. */
 	database_exec(db,
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
