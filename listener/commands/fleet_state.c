@@ -342,9 +342,11 @@ static bool has_returned(const json_t *rows, const json_t *row)
 	size_t i;
 
 	json_array_foreach(rows, i, other)
+	{
 		if (strcmp(member_text(other, "name"), member_text(row, "name")) == 0 &&
 		    member_number(other, "uptime_s") < member_number(row, "checkin_s"))
 			return true;
+	}
 	return false;
 }
 
