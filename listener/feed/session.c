@@ -844,8 +844,13 @@ static void read_events(struct reading *r)
 						  "repeats");
 		return;
 	}
-	if (!rule_explode(r->session->rules, r->rule, r->frame, on_element, r) && r->handler->on_no_list)
-		r->handler->on_no_list(r->ctx, r->frame);
+	if (!rule_explode(r->session->rules, r->rule, r->frame, on_element, r)) {
+		if (r->handler->on_no_list)
+			r->handler->on_no_list(r->ctx, r->frame);
+		if (r->session->profile->fallback.action == ACTION_REJECT)
+			reject(r, r->frame, "the list of explode is missing");
+		return;
+	}
 	if (is_ack(r->rule->profile->ack) && !r->rejected) {
 		struct template_scope scope = scope_of(r->session, r->frame);
 		struct slice frame = render_answer(r, r->rule->profile->ack, &scope);

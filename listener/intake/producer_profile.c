@@ -130,6 +130,15 @@ static void on_rule(void *ctx, const struct profile_rule *rule, struct slice fra
 	s->is_owed = rule->action == ACTION_EVENT;
 }
 
+/* As if no rule matched. */
+static void on_no_list(void *ctx, struct slice frame)
+{
+	struct producer_profile *s = ctx;
+
+	(void)frame;
+	s->is_owed = false;
+}
+
 static struct sender *expect(struct producer_profile *s)
 {
 	s->handed++;
@@ -181,6 +190,7 @@ static const struct session_handler handler = {
 	.on_send = on_send,
 	.on_action = on_action,
 	.on_rule = on_rule,
+	.on_no_list = on_no_list,
 	.on_frame = on_frame,
 };
 

@@ -352,6 +352,23 @@ Test(producer_profile, a_frame_of_too_many_elements_is_one_dead_letter)
 	cr_assert_eq(bench_count("dead_letters"), 1);
 }
 
+/* As if no rule matched it: it has no events that are stored. */
+Test(producer_profile, a_message_without_the_list_of_its_rule_is_not_answered)
+{
+	listen_by("{\"name\": \"lists\", \"ack\": \"${/k}\", \"rules\": [{\"action\": \"event\", \"explode\": "
+		  "\"/list/*\", "
+		  "\"id\": [[\"/id\"]]}]}",
+		  NULL);
+	open_producer(NULL);
+	peer_send_text(producer, "{\"k\":1,\"items\":[{\"id\":1}]}");
+	peer_send_text(producer, "{\"k\":2,\"list\":[]}");
+	expect("2");
+	peer_send_text(producer, "{\"k\":3,\"list\":{\"id\":1}}");
+	peer_send_text(producer, "{\"k\":4,\"list\":[{\"id\":1}]}");
+	expect("4");
+	expect_nothing_more();
+}
+
 Test(producer_profile, a_split_message_is_answered_frame_by_frame_and_has_a_limit)
 {
 	char *text = malloc(300000), *at = text;

@@ -264,6 +264,19 @@ Test(session, a_frame_without_the_list_of_its_rule_is_told, .fini = end)
 	EXPECT("{\"o\":{\"i\":1}}", "event 1\n");
 }
 
+/* The feed keeps what is not acked, until the profile fits again. */
+Test(session, a_frame_without_the_list_of_its_rule_is_not_acked, .fini = end)
+{
+#define LISTS "\"action\": \"event\", \"explode\": \"/l/*\", \"id\": [[\"/i\"]], \"ack\": \"${/n}\"}]"
+	begin("\"ack_mode\": \"each\", \"rules\": [{" LISTS);
+	EXPECT("{\"n\":1,\"l\":[]}", "ack 1\n");
+	EXPECT("{\"n\":2,\"m\":[{\"i\":1}]}", "no list {\"n\":2,\"m\":[{\"i\":1}]}\n");
+	end();
+	begin("\"ack_mode\": \"each\", \"default\": \"reject\", \"rules\": [{" LISTS);
+	EXPECT("{\"n\":3}", "no list {\"n\":3}\nreject {\"n\":3}\n");
+#undef LISTS
+}
+
 /* As Ably's profile: each of 9,000 ids would be made of 400 KB. */
 Test(session, tiny_elements_do_not_multiply_what_they_share, .fini = end)
 {
