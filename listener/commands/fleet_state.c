@@ -76,6 +76,9 @@ static void judge_server(struct reading *r, const json_t *server)
 
 	if (*member_text(server, "holder"))
 		note(r, FLEET_DEGRADED, "%s", member_text(server, "holder"));
+	if (*member_text(r->state, "effects"))
+		note(r, FLEET_DEGRADED, "%s", member_text(r->state, "effects"));
+	json_object_del(r->state, "effects");
 	if (json_is_true(json_object_get(server, "is_read_only")))
 		note(r, FLEET_DOWN, "postgres is read-only (%s)", member_text(server, "role"));
 	if (!path && json_is_true(json_object_get(server, "is_up")) &&

@@ -88,6 +88,21 @@ SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.js
 		) AS s WHERE differs GROUP BY flag, value
 	) AS v GROUP BY flag
 ) AS f
+-- part effects
+-- A listener with effects but no consumer, and a source that it shares with a consumer: the effects of an event are
+-- those of the fleet that stores it first, and of each consumer.
+SELECT pg_catalog.json_build_object('effects', (
+	WITH heard AS MATERIALIZED (
+		SELECT DISTINCT pg_catalog.left(listener, -17) AS name, consumer, s->>'name' AS source
+		FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_array_elements(CASE WHEN
+			pg_catalog.jsonb_typeof(report->'sources') = 'array' THEN report->'sources' END) AS s
+		WHERE seen_at > pg_catalog.now() - interval '150 s'
+			AND (consumer <> '' OR handler IS NOT NULL OR targets <> '{}')
+	)
+	SELECT pg_catalog.format('%s has effects but no --consumer: they miss the events of source %s that the consumer %s '
+		'stores first', mine.name, source, theirs.consumer)
+	FROM heard AS mine JOIN heard AS theirs USING (source) WHERE mine.consumer = '' AND theirs.consumer <> ''
+	ORDER BY mine.name, source, theirs.consumer LIMIT 1))
 -- part hour
 -- Latencies are those of the slowest listener. Listeners that have left have no row.
 SELECT pg_catalog.json_build_object('hour', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(

@@ -190,6 +190,22 @@ Test(status, fleets_of_several_consumers_are_ok)
 	run_expect(db, 0, NULL, "status --consumer stock");
 }
 
+/* The fleet without a consumer calls its handler only for the events that it is the first to store. */
+Test(status, effects_without_a_consumer_beside_one_are_told)
+{
+	struct feed *feed = feed_new();
+	char *source = suite_text("feed=%s", feed_url(feed));
+
+	database_exec(db, "CREATE FUNCTION handle(text, text, jsonb) RETURNS void LANGUAGE sql AS 'SELECT'");
+	start("web-1", "--handler public.handle", source);
+	start("stock-1", "--consumer stock", suite_text("other=%s", feed_url(feed)));
+	await(says("\nother ") && says("\nfeed "), WAIT_MS);
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	start("stock-2", "--consumer stock", source);
+	run_await(db, 1, "! web-1 has effects but no --consumer", WAIT_MS, "status");
+	feed_free(feed);
+}
+
 /* When a feed changes its format, nothing is stored and no dead letter is written. */
 Test(status, a_source_whose_messages_match_no_rule_is_named)
 {
