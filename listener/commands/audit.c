@@ -211,7 +211,7 @@ static int read_lines(struct audit *a)
 	e->end = clock_us(CLOCK_REALTIME) / MINUTE_US - 2;
 	e->from = e->end - MONTH_MINUTES;
 	progress_show("reading which minutes are verified");
-	a->verified = lines_verified(a->session, e->from, e->end);
+	a->verified = lines_verified(a->session, a->in->config->consumer, e->from, e->end);
 	e->verified = a->verified;
 	return a->verified ? 0 : -1;
 }

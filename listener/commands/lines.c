@@ -738,8 +738,9 @@ static void keep_verified(char *minutes, int64_t from, int64_t end, const struct
 	}
 }
 
-char *lines_verified(struct session *db, int64_t from, int64_t end)
+char *lines_verified(struct session *db, const char *consumer, int64_t from, int64_t end)
 {
+	AUTO_FREE char *scope = memory_printf("%s%s%s", *consumer ? "consumer:" : "", consumer, *consumer ? ":" : "");
 	AUTO_ROWS *sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, "");
 	size_t n = sources ? session_count(sources) : 0;
 	struct summary *all;
@@ -755,7 +756,8 @@ char *lines_verified(struct session *db, int64_t from, int64_t end)
 		minutes = NULL;
 	}
 	for (size_t i = 0; minutes && i < n; i++)
-		keep_verified(minutes, from, end, &all[i]);
+		if (strncmp(all[i].name, scope, strlen(scope)) == 0)
+			keep_verified(minutes, from, end, &all[i]);
 	free_summaries(all, n);
 	return minutes;
 }

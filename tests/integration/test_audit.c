@@ -437,5 +437,7 @@ Test(audit, from_lines_only_minutes_that_are_not_verified_are_compared, .init = 
 	json_t *root = run_json(db, 1, "audit --json --format csv --from-lines --expected %s", csv);
 	cr_assert_eq(number_of(root, "verified"), 38);
 	cr_assert_eq(number_of(root, "missing"), 4, "three minutes, and the one of which no line has told");
+	root = run_json(db, 1, "audit --json --format csv --from-lines --expected %s --consumer late", csv);
+	cr_assert_eq(number_of(root, "verified"), 0, "no line has told of this consumer");
 	run_expect_error(db, 2, "--from-lines need", "audit --from-lines --expected %s", csv);
 }
