@@ -17,9 +17,10 @@ FROM :schema.events AS e CROSS JOIN LATERAL (VALUES
 ) AS m (at, what, fields) WHERE event_id = $1::text AND at IS NOT NULL
 -- table line_minutes
 -- Which lines of the event's source had it: see sql/migrations/015_line_minutes.sql. A row may cover several minutes; then
--- those of the other lines are added up. A line had the event if it had all events of these minutes. Their number is that
--- of the rows in events, since a listener that was killed may have stored more than it reported. Rows are found by the
--- indexes of processed_at; nothing is said about a row that was stored more than two minutes later.
+-- those of the other lines are added up. Each consumer's lines are judged alone. A line had the event if it had all events
+-- of these minutes. Their number is that of the rows in events, since a listener that was killed may have stored more than
+-- it reported. Rows are found by the indexes of processed_at; nothing is said about a row that was stored more than two
+-- minutes later.
 WITH event AS MATERIALIZED (
 	SELECT source, received_at, pg_catalog.date_trunc('minute', received_at, 'UTC') AS minute
 	FROM :schema.events WHERE event_id = $1::text AND received_at IS NOT NULL
@@ -33,14 +34,14 @@ WITH event AS MATERIALIZED (
 		SELECT pg_catalog.to_timestamp(pg_catalog.div(extract(epoch FROM e.minute)::bigint, 60 * n) * 60 * n) AS since
 	) AS begin
 ), lines AS MATERIALIZED (
-	SELECT s.received_at, s.source, s.since, s.until, m.listener, pg_catalog.sum(m.received) AS received,
+	SELECT s.received_at, m.source AS fleet, m.listener, pg_catalog.sum(m.received) AS received,
 		pg_catalog.sum(m.received_sum) AS received_sum, pg_catalog.sum(m.stored) AS stored,
 		pg_catalog.sum(m.stored_sum) AS stored_sum, coalesce(pg_catalog.sum(m.unknown), 0) AS unknown
 	FROM span AS s JOIN :schema.line_minutes AS m ON pg_catalog.regexp_replace(m.source, '^consumer:[^:]*:', '') = s.source
 		AND m.minute >= s.since AND m.minute < s.until
-	GROUP BY 1, 2, 3, 4, 5
+	GROUP BY 1, 2, 3
 ), total AS MATERIALIZED (
-	SELECT pg_catalog.sum(stored) AS stored, pg_catalog.sum(stored_sum) AS stored_sum, pg_catalog.sum(stored) = (
+	SELECT fleet, pg_catalog.sum(stored) AS stored, pg_catalog.sum(stored_sum) AS stored_sum, pg_catalog.sum(stored) = (
 		SELECT pg_catalog.count(*) FROM span AS s, LATERAL (
 			SELECT source, received_at FROM :schema.events WHERE purged_at IS NULL
 				AND processed_at >= s.since - interval '1 minute' AND processed_at < s.until + interval '2 minutes'
@@ -48,7 +49,7 @@ WITH event AS MATERIALIZED (
 			SELECT source, received_at FROM :schema.events WHERE purged_at IS NOT NULL
 				AND processed_at >= s.since - interval '1 minute' AND processed_at < s.until + interval '2 minutes'
 		) AS e WHERE e.source = s.source AND e.received_at >= s.since AND e.received_at < s.until
-	) AS is_whole FROM lines
+	) AS is_whole FROM lines GROUP BY fleet
 )
 SELECT (extract(epoch FROM received_at) * 1000000)::bigint, CASE
 	WHEN is_whole AND received = t.stored AND (received_sum - t.stored_sum) % 18446744073709551616 = 0
@@ -57,7 +58,7 @@ SELECT (extract(epoch FROM received_at) * 1000000)::bigint, CASE
 	ELSE 'copy on a line?' END,
 	pg_catalog.json_build_object('line', pg_catalog.regexp_replace(listener, '[.][0-9a-f]{16}', ''),
 		'received', received, 'of', t.stored)
-FROM lines, total AS t ORDER BY listener
+FROM lines JOIN total AS t USING (fleet) ORDER BY listener
 -- table processed_events
 WITH RECURSIVE consumers AS (
 	(SELECT consumer FROM :schema.processed_events ORDER BY consumer LIMIT 1)

@@ -149,6 +149,9 @@ Test(lines, each_consumer_has_lines_of_its_own, .init = bench_open)
 	cr_assert_float_eq(share("verified"), 1, 1e-9);
 	cr_assert_eq(ask(""), 0, "the other one has one line, which has everything");
 	cr_assert_eq(json_array_size(json_object_get(told, "sources")), 2);
+	database_exec(db, "UPDATE line_minutes SET minute = '2026-01-01T00:00Z'; UPDATE events SET received_at = "
+			  "'2026-01-01T00:00:30Z', processed_at = '2026-01-01T00:01Z'");
+	run_expect(db, 0, "  copy on a line      line=line-2 received=200 of=200\n", "explain e-2");
 }
 
 /* The others stored what a line lost. */
