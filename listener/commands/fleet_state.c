@@ -361,14 +361,17 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 
 	json_array_foreach(rows, i, row)
 	{
-		AUTO_FREE char *prefix = config_claim_prefix(r->config, member_text(row, "consumer"));
+		const json_t *report = json_object_get(row, "report");
+		const char *consumer = member_text(row, "consumer");
 		const char *version = member_text(row, "version"); /* "" if it is a command */
-		bool is_here;
+		const char *prefix = member_text(json_object_get(report, "settings"), "claim-prefix");
+		AUTO_FREE char *ours = config_claim_prefix(r->config, consumer); /* in trouble it reports no settings */
+		bool is_here, is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
 
-		read_heartbeat(beat, q, prefix, json_object_get(row, "report"));
+		read_heartbeat(beat, q, *prefix ? prefix : ours, report);
 		is_here = is_alive(row, beat->is_there);
-		alive += is_here && *version;
-		storing += is_here && *version && !*beat->trouble;
+		alive += is_here && is_asked && *version;
+		storing += is_here && is_asked && *version && !*beat->trouble;
 		if (!is_here && member_number(row, "checkin_s") < LOST_S && !has_returned(rows, row))
 			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away",
 			     member_text(row, "name"));

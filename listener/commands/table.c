@@ -195,7 +195,7 @@ size_t table_options(const struct subcommand *c, struct setting own[TABLE_OPTION
 /* clang-format off */
 const struct subcommand command_table[] = {
 	{"listen", "", "dry-run", NULL, SESSION_NONE, NULL, listen_command},
-	{"status", "", "json watch every", SERVERS " unsettled-warning", SESSION_NONE, status_check, status_command},
+	{"status", "", "json watch every", SERVERS " consumer unsettled-warning", SESSION_NONE, status_check, status_command},
 	{"dashboard", "", "listen host admin-token-file open", NULL, SESSION_NONE, dashboard_check, dashboard_command},
 	{"explain", "EVENT_ID", "json", SERVERS " claim-prefix", SESSION_READ, NULL, explain_command},
 	{"lines", "", "since until source json", STORE, SESSION_NONE, NULL, lines_command},

@@ -101,7 +101,6 @@ Test(commands, a_help_lists_no_settings_that_its_command_ignores)
 	for (size_t i = 0; i < sizeof without / sizeof *without; i++)
 		cr_expect_not(strstr(help_of(suite_text("%s --help", without[i])), "WSONCE_R"), "%s", without[i]);
 	cr_expect_not(strstr(help_of("status --help"), "--batch-max"));
-	cr_expect_not(strstr(help_of("status --help"), "--consumer"));
 	cr_expect_not(strstr(help_of("explain --help"), "--consumer"));
 	cr_expect_not(strstr(help_of("stats duplicates --help"), "WSONCE_REDIS"));
 	cr_expect_not(strstr(help_of("profile show --help"), "[OPTIONS]"));

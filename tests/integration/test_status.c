@@ -188,6 +188,8 @@ Test(status, fleets_of_several_consumers_are_ok)
 	run_await(db, 0, NULL, WAIT_MS, "status");
 	cr_assert(!says("disappeared") && !says("differs"), "%s", run_on(db, "status").output);
 	run_expect(db, 0, NULL, "status --consumer stock");
+	run_expect(db, 2, "! no listener is running", "status --consumer gone");
+	run_expect(db, 0, NULL, "status --claim-prefix another");
 }
 
 /* The fleet without a consumer calls its handler only for the events that it is the first to store. */
