@@ -43,7 +43,7 @@ PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(
 CEILING_OBJ := $(call loadtest,ceiling message options summary) \
 	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
 SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/clock.c %/unit.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
-FAKES := $(patsubst %,$B/tests/support/%.o,clock unit)
+FAKES := $(patsubst %,$B/tests/support/%.o,clock unit port)
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
 INTEGRATION := $(call objects,$(wildcard tests/integration/test_*.c))

@@ -169,6 +169,20 @@ static bool is_base64_of_16(const char *text)
 	return strlen(text) == 24 && strspn(text, digits) == 22 && strcmp(text + 22, "==") == 0;
 }
 
+/* True if these are words with commas between them. */
+static bool is_list(const char *words)
+{
+	char text[256], *rest = text;
+
+	snprintf(text, sizeof(text), "%s", words);
+	for (char *word; (word = strsep(&rest, ","));) {
+		word += strspn(word, " ");
+		if (!*word || word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")])
+			return false;
+	}
+	return true;
+}
+
 static bool has_upgrade(const char *words)
 {
 	char text[256], *rest = text;
@@ -198,6 +212,7 @@ static void read_header(struct request *r, char *line)
 	} else if (strcasecmp(line, "Connection") == 0) {
 		r->connections++;
 		r->is_connection |= has_upgrade(value);
+		r->is_plain = r->is_plain && is_list(value);
 	} else if (strcasecmp(line, "Host") == 0) {
 		r->hosts += *value != '\0';
 	} else if (strcasecmp(line, "Sec-WebSocket-Key") == 0) {

@@ -2,6 +2,7 @@
  * expected result. The servers are sockets in this process. */
 #include "base/log.h"
 #include "clock.h"
+#include "port.h"
 #include "redis/connection.h"
 #include "redis/slots.h"
 #include "unit.h"
@@ -93,27 +94,6 @@ static long long epoch;  /* that they know */
 static const char *said = "-ERR played\r\n";
 static const char *redirect_code; /* what nodes answer to commands; NULL: they obey */
 static int commands[DOORS];
-
-static int listen_on(int port)
-{
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	cr_assert_eq(listen(fd, 10), 0);
-	return fd;
-}
-
-static int port_of(int fd)
-{
-	struct sockaddr_in at;
-	socklen_t size = sizeof(at);
-
-	getsockname(fd, (struct sockaddr *)&at, &size);
-	return ntohs(at.sin_port);
-}
 
 static void add(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void add(const char *format, ...)
@@ -377,8 +357,10 @@ static void open_all(bool has_sentinels, enum moment moment, enum door door, enu
 	const struct redis_settings settings = {
 		.url = url, .timeout_ms = TIMEOUT_MS, .is_second = is_second, .on_state = on_state};
 
-	for (int i = 0; i < DOORS; i++)
-		ports[i] = port_of(doors[i] = listen_on(0));
+	for (int i = 0; i < DOORS; i++) {
+		ports[i] = ports[i] ? ports[i] : port_reserve(); /* while it is shut, no other test has it */
+		doors[i] = port_listen(ports[i]);
+	}
 	fails_at = moment;
 	fails_behind = door;
 	fault = f;
@@ -504,7 +486,7 @@ Test(redis_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 	close(doors[NODE_A]);
 	doors[NODE_A] = -1;
 	AWAIT(downs == 5);
-	doors[NODE_A] = listen_on(ports[NODE_A]);
+	doors[NODE_A] = port_listen(ports[NODE_A]);
 	AWAIT(readies);
 	use(NODE_A);
 	close_all();
@@ -551,7 +533,7 @@ Test(redis_loss, a_server_that_is_lost_again_and_stays_away_is_told_within_a_min
 	drop(conn_of(NODE_A));
 	pass(65000);
 	expect_lines(6, "event=\"cannot connect to redis\" times=", "Connection refused");
-	doors[NODE_A] = listen_on(ports[NODE_A]);
+	doors[NODE_A] = port_listen(ports[NODE_A]);
 	AWAIT(readies == 3);
 	close_all();
 }
