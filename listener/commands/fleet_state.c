@@ -338,7 +338,7 @@ static void describe_listener(json_t *row, bool is_here)
 	json_object_del(row, "report");
 }
 
-/* True if a listener of that name was started after its last check-in. */
+/* True if a listener of that name and consumer was started after its last check-in. A command is no listener. */
 static bool has_returned(const json_t *rows, const json_t *row)
 {
 	const json_t *other;
@@ -347,6 +347,8 @@ static bool has_returned(const json_t *rows, const json_t *row)
 	json_array_foreach(rows, i, other)
 	{
 		if (strcmp(member_text(other, "name"), member_text(row, "name")) == 0 &&
+		    strcmp(member_text(other, "consumer"), member_text(row, "consumer")) == 0 &&
+		    *member_text(other, "version") &&
 		    member_number(other, "uptime_s") < member_number(row, "checkin_s"))
 			return true;
 	}

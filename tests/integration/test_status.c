@@ -260,6 +260,12 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	listener_kill(b);
 	run_await(db, 1, NULL, WAIT_MS, "status");
 	cr_assert(says("! web-2 has disappeared: killed, or stopped while Postgres was away"));
+	/* Neither a command nor a listener of another consumer is the one that has that name. */
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, report) VALUES "
+			  "('web-2.0123456789abcdef', 300, '', '{\"settled_us\": 0}'), "
+			  "('web-2.0123456789abcdee', 300, 'stock', '{\"version\": \"1\"}')");
+	cr_assert(says("! web-2 has disappeared"), "%s", run_on(db, "status").output);
+	database_exec(db, "DELETE FROM wsonce_listeners WHERE listener LIKE 'web-2.0123456789abcde_'");
 	b = start("web-2", "", NULL);
 	await(!says("web-2 has disappeared"), WAIT_MS, "%s", run_on(db, "status").output);
 	listener_kill(b);
