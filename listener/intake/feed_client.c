@@ -86,7 +86,7 @@ struct feed_client {
 	uint64_t unmatched;
 	uint64_t events;
 	uint64_t barren;  /* dead letters since the last event */
-	uint64_t strange; /* frames that matched no rule in the last minute that was logged */
+	uint64_t strange; /* frames that matched no rule in the worst minute that was logged since data came */
 	char example[EXAMPLE_BYTES + 1];
 };
 
@@ -523,6 +523,7 @@ void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule
 	if (more->events || more->rejected || more->filtered) {
 		c->data++;
 		c->data_ms = now_ms(c);
+		c->strange = 0;
 	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
 	if (c->withheld && more->events)
@@ -558,7 +559,10 @@ static void tell_unmatched(struct feed_client *c)
 	log_of_many(log_goes_on(c->told_ms, now_ms(c)), c->events ? LOG_INFO : LOG_WARN, now_ms(c),
 		    "frames of a source match no rule of its profile", "source=%s frames=%llu events=%llu example=%s",
 		    name_of(c), (unsigned long long)c->unmatched, (unsigned long long)c->events, c->example);
-	c->strange = log_goes_on(c->told_ms, now_ms(c)) ? c->unmatched : 0;
+	if (c->p.profile->ack_mode == ACK_MODE_NONE && !log_goes_on(c->told_ms, now_ms(c)))
+		c->strange = 0;
+	else if (c->unmatched > c->strange)
+		c->strange = c->unmatched;
 	c->told_ms = now_ms(c);
 	c->unmatched = c->events = 0;
 }
@@ -869,6 +873,11 @@ void feed_client_free(struct feed_client *c)
 
 struct source_view feed_client_view(const struct feed_client *c)
 {
+	/* A feed that waits for acks may send nothing more. */
+	bool has_stalled = c->p.profile->ack_mode != ACK_MODE_NONE && c->state == STATE_OPEN &&
+			   now_ms(c) - feed_connection_opened_ms(c->now) >= TELL_MS;
+	bool goes_on = has_stalled || log_goes_on(c->told_ms, now_ms(c));
+
 	return (struct source_view){
 		.number = c->number,
 		.url = c->redacted_url,
@@ -884,7 +893,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.data = c->data,
 		.data_ms = c->data_ms,
 		.barren = now_ms(c) - c->data_ms < REJECTED_RUN_MS ? c->barren : 0,
-		.strange = now_ms(c) - c->data_ms >= TELL_MS && log_goes_on(c->told_ms, now_ms(c)) ? c->strange : 0,
+		.strange = now_ms(c) - c->data_ms >= TELL_MS && goes_on ? c->strange : 0,
 		.rules = c->rules,
 		.connects = c->connects,
 		.replies = c->replies,

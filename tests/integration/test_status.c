@@ -208,29 +208,38 @@ Test(status, effects_without_a_consumer_beside_one_are_told)
 	feed_free(feed);
 }
 
-/* When a feed changes its format, nothing is stored and no dead letter is written. */
+/* When a feed changes its format, nothing is stored and no dead letter is written. One that waits for acks stops. */
 Test(status, a_source_whose_messages_match_no_rule_is_named)
 {
-	struct feed *feed = feed_new();
-	struct listener *a =
-		start("web-1",
-		      suite_text("--config %s",
-				 suite_file("odd.json", suite_text("{\"sources\": [{\"name\": \"odd\", "
-								   "\"url\": \"%s\", \"rules\": "
-								   "[{\"when\": {\"/id\": {\"exists\": true}}, "
-								   "\"action\": \"event\", \"id\": "
-								   "[[\"/id\"]]}]}]}",
-								   feed_url(feed)))),
-		      NULL);
+	struct feed *feed = feed_new(), *acked = feed_new();
+	struct listener *a = start(
+		"web-1",
+		suite_text(
+			"--config %s",
+			suite_file(
+				"odd.json",
+				suite_text("{\"sources\": [{\"name\": \"odd\", \"url\": \"%s\", \"rules\": [{\"when\": "
+					   "{\"/id\": {\"exists\": true}}, \"action\": \"event\", \"id\": "
+					   "[[\"/id\"]]}]}, {\"name\": \"acked\", \"url\": \"%s\", \"ack_mode\": "
+					   "\"each\", \"rules\": [{\"action\": \"event\", \"explode\": \"/l/*\", "
+					   "\"id\": [[\"/i\"]], \"ack\": \"${/n}\"}]}]}",
+					   feed_url(feed), feed_url(acked)))),
+		NULL);
 
-	cr_assert(feed_wait_clients(feed, 1, WAIT_MS));
+	cr_assert(feed_wait_clients(feed, 1, WAIT_MS) && feed_wait_clients(acked, 1, WAIT_MS));
+	for (int i = 0; i < 12; i++)
+		feed_sendf(acked, "{\"n\":%d,\"m\":[{\"i\":1}]}", i);
 	await((feed_send_text(feed, "{\"key\":1}"),
 	       listener_page_has(a, "/readyz", "messages match no rule, and no event came")),
 	      90000);
 	run_await(db, 1, "messages match no rule, and no event came\n", WAIT_MS, "status");
 	feed_send_text(feed, "{\"id\":1}");
+	await(!says("source odd: "), WAIT_MS);
+	await(says("source acked: 12 messages match no rule"), WAIT_MS, "%s", run_on(db, "status").output);
+	feed_send_text(acked, "{\"n\":12,\"l\":[{\"i\":2}]}");
 	await(!says("match no rule"), WAIT_MS);
 	feed_free(feed);
+	feed_free(acked);
 }
 
 /* A session that waits for a row locks it. A session that stores many rows locks the end of the table. */
