@@ -367,7 +367,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		const char *consumer = member_text(row, "consumer");
 		const char *version = member_text(row, "version"); /* "" if it is a command */
 		const char *prefix = member_text(json_object_get(report, "settings"), "claim-prefix");
-		AUTO_FREE char *ours = config_claim_prefix(r->config, consumer); /* in trouble it reports no settings */
+		AUTO_FREE char *ours = config_claim_prefix(r->config, consumer); /* older builds: none in trouble */
 		bool is_here, is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
 
 		read_heartbeat(beat, q, *prefix ? prefix : ours, report);

@@ -199,6 +199,9 @@ json_t *report_take(void *arg)
 	if (!*storing_trouble(pipeline_storing(r->parts->pipeline))) {
 		json_object_set_new(report, "hour", hour_describe(r->parts->hour));
 		json_object_set_new(report, "settings", describe_settings(r->parts->config));
+	} else { /* by this, wsonce status finds the heartbeat */
+		json_object_set_new(report, "settings",
+				    json_pack("{s:o}", "claim-prefix", json_of_text(r->parts->config->claim_prefix)));
 	}
 	keep_messages(r);
 	r->told = counters;

@@ -363,6 +363,7 @@ Test(status, what_waits_for_too_long_and_what_fills_memory_is_told_soon, .init =
 	for (int i = 0; i < 100; i++)
 		peer_sendf(producer, "{\"event_id\":\"e-%d\",\"payload\":\"%01000d\"}", i, i);
 	run_await(db, 2, " does not read: it has reached its memory limit\n", WAIT_MS, "status");
+	run_expect(db, 2, "! no listener can store\n", "status --claim-prefix another");
 	run_await(db, 2, " has an event that has been unsettled for ", WAIT_MS, "status --unsettled-warning 8s");
 	fleet_unlock(lock);
 	run_await(db, 0, NULL, WAIT_MS, "status --unsettled-warning 8s");
