@@ -892,7 +892,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.last_message_ms = c->last_message_ms,
 		.data = c->data,
 		.data_ms = c->data_ms,
-		.barren = now_ms(c) - c->data_ms < REJECTED_RUN_MS ? c->barren : 0,
+		.barren = has_stalled || now_ms(c) - c->data_ms < REJECTED_RUN_MS ? c->barren : 0,
 		.strange = now_ms(c) - c->data_ms >= TELL_MS && goes_on ? c->strange : 0,
 		.rules = c->rules,
 		.connects = c->connects,
