@@ -172,6 +172,14 @@ static int64_t search_us(const struct fact *f)
 	return us;
 }
 
+static bool is_disturbed(void)
+{
+	for (int i = 0; i < checker.plan->settings.listeners; i++)
+		if (world_disturbed_until(i) > sim_now())
+			return true;
+	return false;
+}
+
 /* After a fault that affected all listeners, an event may have to wait for its longest backoff. Statements with a
  * handler wait for each other. */
 static int64_t time_for(const struct fact *f, int event)
@@ -186,6 +194,8 @@ static int64_t time_for(const struct fact *f, int event)
 		ms += 2 * s->ttl_s * SECOND + 13 * SECOND + s->postgres_timeout_ms * 1000;
 	if (s->has_spool) /* a copy that left memory is held again */
 		ms += 2 * s->ttl_s * SECOND;
+	if (is_disturbed()) /* between two faults, a listener may claim it once more */
+		ms += s->ttl_s * SECOND;
 	return ms + batch + queue_us() + search_us(f) + (fault_point_is_on() ? FAULT_MARGIN : 0);
 }
 
