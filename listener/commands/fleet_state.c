@@ -338,7 +338,8 @@ static void describe_listener(json_t *row, bool is_here)
 	json_object_del(row, "report");
 }
 
-/* True if a listener of that name and consumer was started after its last check-in. A command is no listener. */
+/* Returns true if another listener with the row's name and consumer started after the row's last check-in. Commands do
+ * not count. */
 static bool has_returned(const json_t *rows, const json_t *row)
 {
 	const json_t *other;

@@ -740,7 +740,7 @@ static void keep_verified(char *minutes, int64_t from, int64_t end, const struct
 
 char *lines_verified(struct session *db, const char *consumer, int64_t from, int64_t end)
 {
-	AUTO_FREE char *scope = memory_printf("%s%s%s", *consumer ? "consumer:" : "", consumer, *consumer ? ":" : "");
+	AUTO_FREE char *scope = config_consumer_scope(consumer);
 	AUTO_ROWS *sources = session_query(db, SQL_LINES_SOURCES, NULL, "nns", from, end, "");
 	size_t n = sources ? session_count(sources) : 0;
 	struct summary *all;

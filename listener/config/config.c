@@ -892,15 +892,20 @@ static int check_whole(struct reader *r)
 	return what ? refuse(r, "%s", what) : check_tokens(r);
 }
 
+char *config_consumer_scope(const char *consumer)
+{
+	return *consumer ? memory_printf("consumer:%s:", consumer) : memory_strdup("");
+}
+
 /* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". The consumer's name,
  * which keeps its claims and marks apart, goes in front: after the prefix it could be the beginning of an id. */
 static char *print_prefix(const char *consumer, const char *bare)
 {
+	AUTO_FREE char *scope = config_consumer_scope(consumer);
 	size_t len = strlen(bare);
 	bool is_ended = len && bare[len - 1] == ':';
 
-	return memory_printf("%s%s%s%s%s", *consumer ? "consumer:" : "", consumer, *consumer ? ":" : "", bare,
-			     is_ended ? "" : ":");
+	return memory_printf("%s%s%s", scope, bare, is_ended ? "" : ":");
 }
 
 static void name_claims(struct config *c)
@@ -913,9 +918,9 @@ static void name_claims(struct config *c)
 
 char *config_claim_prefix(const struct config *c, const char *consumer)
 {
-	size_t own_len = *c->consumer ? strlen("consumer::") + strlen(c->consumer) : 0;
+	AUTO_FREE char *own = config_consumer_scope(c->consumer);
 
-	return print_prefix(consumer, c->claim_prefix + own_len);
+	return print_prefix(consumer, c->claim_prefix + strlen(own));
 }
 
 /* With SQLite, --redis defaults to none: all processes are on one host, where the unique key is enough. */

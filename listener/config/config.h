@@ -144,6 +144,8 @@ struct config_own {
 int config_read(struct config *c, struct config_own *own, int argc, char **argv, char *error, size_t size);
 void config_free(struct config *c);
 
+/* Returns what a consumer's own keys and names begin with, on the heap. consumer may be "". */
+char *config_consumer_scope(const char *consumer);
 /* Returns the prefix of a consumer's keys in Redis, on the heap; claim_prefix is our own. consumer may be "". */
 char *config_claim_prefix(const struct config *c, const char *consumer);
 

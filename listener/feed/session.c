@@ -665,7 +665,7 @@ static bool take_room(struct reading *r, size_t bytes)
 	return has_room;
 }
 
-/* Returns an answer, or {NULL, 0} if there is none or the room for answers is used up. */
+/* Renders an answer. Returns {NULL, 0} if the template has no value, or the answers have used up their room. */
 static struct slice render_answer(struct reading *r, const json_t *t, struct template_scope *scope)
 {
 	struct slice answer = render_scope(r->session, t, true, scope);

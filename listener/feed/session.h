@@ -107,7 +107,7 @@ struct session_handler {
 	void (*on_ack)(void *ctx, struct slice frame);
 	/* This rule or the fallback matched. For counters, `ready` and `http`. Called before the others. */
 	void (*on_rule)(void *ctx, const struct profile_rule *rule, struct slice frame);
-	/* There is no list where the rule's `explode` looks. */
+	/* The frame has no list at the place that the rule's `explode` names. */
 	void (*on_no_list)(void *ctx, struct slice frame);
 	/* `where` has filtered out an element. */
 	void (*on_filtered)(void *ctx);

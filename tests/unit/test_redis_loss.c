@@ -480,11 +480,16 @@ Test(redis_loss, each_state_has_a_row)
 	}
 }
 
+static void shut(enum door door)
+{
+	close(doors[door]);
+	doors[door] = -1;
+}
+
 Test(redis_loss, a_server_that_is_gone_is_dialled_until_it_is_back)
 {
 	open_all(false, NEVER, NODE_A, CUT);
-	close(doors[NODE_A]);
-	doors[NODE_A] = -1;
+	shut(NODE_A);
 	AWAIT(downs == 5);
 	doors[NODE_A] = port_listen(ports[NODE_A]);
 	AWAIT(readies);
@@ -513,12 +518,6 @@ static void expect_lines(int most, const char *line, const char *reason)
 		lines++;
 	cr_assert_leq(lines, most, "%s", text);
 	cr_assert(strstr(text, line) && strstr(text, reason), "%s", text);
-}
-
-static void shut(enum door door)
-{
-	close(doors[door]);
-	doors[door] = -1;
 }
 
 /* The loss is not told, because the one before was. */
@@ -649,8 +648,7 @@ Test(redis_loss, sentinels_that_lost_their_epoch_are_believed_when_the_master_is
 	pass(8000);
 	cr_assert_eq(count_conns(NODE_A), 1);
 	cr_assert_eq(count_conns(NODE_B), 0);
-	close(doors[NODE_A]);
-	doors[NODE_A] = -1;
+	shut(NODE_A);
 	cut(conn_of(NODE_A));
 	AWAIT(downs);
 	pass(4500);

@@ -251,7 +251,7 @@ static size_t count(const char *what)
 	return n;
 }
 
-/* When a feed changes its format. An empty list is none. */
+/* This happens when a feed changes its format. A list may be empty. */
 Test(session, a_frame_without_the_list_of_its_rule_is_told, .fini = end)
 {
 	begin("\"rules\": [{\"when\": {\"/t\": 1}, \"action\": \"event\", \"explode\": \"/l/*\", \"id\": [[\"/i\"]]}, "
