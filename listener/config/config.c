@@ -892,11 +892,6 @@ static int check_whole(struct reader *r)
 	return what ? refuse(r, "%s", what) : check_tokens(r);
 }
 
-char *config_consumer_scope(const char *consumer)
-{
-	return *consumer ? memory_printf("consumer:%s:", consumer) : memory_strdup("");
-}
-
 /* Ends the prefix with a colon, so that "app" with the id "2-x" differs from "app2" with "-x". The consumer's name,
  * which keeps its claims and marks apart, goes in front: after the prefix it could be the beginning of an id. */
 static char *print_prefix(const char *consumer, const char *bare)

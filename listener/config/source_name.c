@@ -1,4 +1,4 @@
-/* source_name.c counts lines, and names the sources of --source. */
+/* source_name.c counts lines, names the sources of --source, and tells those of consumers apart. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +13,11 @@ size_t config_lines_most(const struct config *c)
 	for (size_t i = 0; i < c->feed_count; i++)
 		most += (size_t)(c->feeds[i]->shard.var ? c->feeds[i]->shard.most : c->feeds[i]->lines);
 	return most;
+}
+
+char *config_consumer_scope(const char *consumer)
+{
+	return *consumer ? memory_printf("consumer:%s:", consumer) : memory_strdup("");
 }
 
 char *config_source_name(const struct config *c, size_t i)

@@ -66,7 +66,8 @@ struct profiles {
  * source, and what another consumer has processed says nothing about this one. */
 static char *make_scope(const struct profiled *s)
 {
-	const char *consumer = s->parts->config->consumer, *of = "", *fault, *text;
+	AUTO_FREE char *consumer = config_consumer_scope(s->parts->config->consumer);
+	const char *of = "", *fault, *text;
 	struct url url = {0};
 	char *scope;
 
@@ -75,7 +76,7 @@ static char *make_scope(const struct profiled *s)
 	else if (s->profile->cursor.scope == SCOPE_HOST &&
 		 (text = session_render_text(s->session, s->profile->url, true, &fault)) && url_parse(&url, text) == 0)
 		of = url.host;
-	scope = memory_printf("%s%s%s%s", *consumer ? "consumer:" : "", consumer, *consumer ? ":" : "", of);
+	scope = memory_printf("%s%s", consumer, of);
 	url_clear(&url);
 	return scope;
 }
