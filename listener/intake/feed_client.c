@@ -493,26 +493,20 @@ static struct rule_count *count_of(struct feed_client *c, const struct profile_r
 void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule, struct slice frame)
 {
 	c->last_message_ms = now_ms(c);
-	count_of(c, rule)->frames++;
 	if (!c->now || !feed_connection_is_good(c->now))
 		snprintf(c->words, sizeof(c->words), "%.*s",
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
-	if (count_of(c, rule) != &c->rules[c->p.profile->rule_count])
-		return;
-	if (!c->unmatched++)
+	if (rule == &c->p.profile->fallback && !c->unmatched)
 		snprintf(c->example, sizeof(c->example), "%.*s",
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
-}
-
-void feed_client_off_rule(struct feed_client *c, const struct profile_rule *rule)
-{
-	count_of(c, rule)->frames--;
 }
 
 void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule, const struct rule_count *more)
 {
 	struct rule_count *count = count_of(c, rule);
 
+	count->frames += more->frames;
+	c->unmatched += rule == &c->p.profile->fallback ? more->frames : 0;
 	count->events += more->events;
 	count->nothing += more->nothing;
 	count->rejected += more->rejected;

@@ -177,6 +177,7 @@ static void end_rule(struct feed_connection *conn)
 	if (!conn->rule && !conn->count.rejected)
 		return;
 	conn->is_good |= conn->count.events || (conn->rule && conn->rule->ready);
+	conn->count.frames = conn->rule != NULL;
 	conn->count.nothing = conn->rule && !conn->count.events;
 	feed_client_on_count(conn->client, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
 	conn->rule = NULL;
@@ -263,7 +264,6 @@ static void on_no_list(void *ctx, struct slice frame)
 	struct feed_connection *conn = ctx;
 
 	conn->is_good |= conn->rule->ready;
-	feed_client_off_rule(conn->client, conn->rule);
 	conn->rule = &conn->p->profile->fallback;
 	feed_client_on_rule(conn->client, conn->rule, frame);
 }

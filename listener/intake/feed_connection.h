@@ -15,9 +15,8 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
  * the connection. */
 void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
 			   const char *frame);
+/* A frame matched this rule, or the fallback; feed_client_on_count counts it. */
 void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule, struct slice frame);
-/* The last frame did not match this rule after all. */
-void feed_client_off_rule(struct feed_client *c, const struct profile_rule *rule);
 /* Adds to the counters of this rule. */
 void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule, const struct rule_count *more);
 /* An event with a sequence number (`gap` of the profile). Returns how many are missing before it. */
