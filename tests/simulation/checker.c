@@ -64,7 +64,7 @@ static struct {
 	int letter_count;
 	enum { LIVING, IN_ORDER, LOST } ends[LIVES_MAX];
 	bool has_slow_rows, has_clock_steps;
-	int too_long[SIM_LISTENERS]; /* timed-out statements since this listener last committed something */
+	int too_long[SIM_LISTENERS]; /* timed-out statements since one was committed or refused */
 	int64_t forgotten_at;        /* when the database last lost commits; -1 if never */
 	char owners[SIM_LISTENERS][OWNER_MAX];
 	int64_t owners_since[SIM_LISTENERS];

@@ -25,7 +25,7 @@ static const struct {
 	{"rows offered that were there", {.once = 6, .event = 0.1}},
 	{"statements with rows", {.once = 10, .delivery = 1.5}},
 	{"find", {.once = 8}},
-	{"dead_letter", {.once = 10, .delivery = 1}},
+	{"dead_letter", {.once = 16, .delivery = 1}},
 	{"epoch", {.listener = 3, .listener_s = 1}},
 	{"inspect", {.listener_s = 0.1, .connection = 1}},
 	{"ask version", {.listener_s = 0.1, .connection = 1}},

@@ -696,6 +696,8 @@ static bool meet(struct backend *b, enum where where, const char *id, size_t len
 		switch (r->deed) {
 		case RAISE:
 			b->context = context_of(b, r, where);
+			if (where == AT_LETTER)
+				sim_took_too_long(b->process, 0);
 			fail(b, r->sqlstate, r->message, NULL);
 			return true;
 		case SKIP:

@@ -201,7 +201,7 @@ int sim_outbox_open(void);
 const char *sim_row(const char *id, size_t id_len, size_t *payload_len);
 /* A statement of this process was cancelled because of a deadlock. */
 void sim_deadlocked(int process);
-/* A statement of this process with this many rows hit statement_timeout. */
+/* A statement of this process with this many rows hit statement_timeout; 0: one was refused before that. */
 void sim_took_too_long(int process, size_t rows);
 /* The servers did this n times, for all listeners together; see cost.c. */
 void sim_cost(const char *name, size_t n);
