@@ -23,7 +23,8 @@ WITH checkin AS MATERIALIZED (
 		ARRAY(SELECT t FROM pg_catalog.jsonb_array_elements_text(n->'targets') AS t ORDER BY t),
 		ARRAY(SELECT value FROM pg_catalog.jsonb_each_text(n->'target_urls') ORDER BY key), n->'report'
 	FROM checkin WHERE NOT is_leaving
-	ON CONFLICT (listener) DO UPDATE SET seen_at = pg_catalog.now(), report = excluded.report
+	ON CONFLICT (listener) DO UPDATE SET seen_at = pg_catalog.now(), targets = excluded.targets,
+		target_urls = excluded.target_urls, report = excluded.report
 ), late AS MATERIALIZED (
 	SELECT e.event_id, extract(epoch FROM pg_catalog.now() - e.processed_at) * 1000 - (l->>1)::bigint AS ms
 	FROM (SELECT l FROM checkin, pg_catalog.jsonb_array_elements(n->'late') AS l) AS given

@@ -317,6 +317,8 @@ Test(reload, webhooks_come_and_go_while_requests_are_at_work)
 	reload_as(suite_text("{\"webhooks\": [%s, %s]}", hook("comes", "/ok", ""),
 			     hook("stays", "/hold/1", ", \"concurrency\": 4, \"timeout\": 20")));
 	expect_logged("changed=webhooks tokens=0 certificates=0 webhooks=2");
+	await(bench_count("wsonce_listeners WHERE targets = '{comes,stays}' AND cardinality(target_urls) = 2") == 1,
+	      SOON_MS);
 	send_events(p, "new", 100);
 	await(receiver_effects(receiver, "/ok") == 100, SOON_MS, "%ld", receiver_effects(receiver, "/ok"));
 	receiver_release(receiver);
