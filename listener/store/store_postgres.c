@@ -1248,7 +1248,7 @@ static void on_checked(struct store *s, const struct postgres_answer *answer)
 		return;
 	}
 	if (*text != '=')
-		log_warn("handler changed since startup", "reason=%s", text);
+		log_spell_on(&s->spell, (int64_t)uv_now(s->loop), "handler changed since startup", text);
 	s->is_checked = true;
 	s->is_unusable = false;
 	go_on(s);
