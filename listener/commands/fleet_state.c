@@ -24,6 +24,7 @@
 
 #define CHECKIN_LATE_S 150   /* a check-in is due each minute, and one may be late */
 #define LOST_S         600   /* a listener that vanished is a problem for this long */
+#define CRASHES        3     /* so is one that vanished so often in that time, and came back */
 #define SOURCES_NAMED  10    /* sources of a listener whose problems are told one by one */
 #define DISK_LEAST     65536 /* free bytes that an SQLite file needs */
 
@@ -356,16 +357,26 @@ static bool has_returned(const json_t *rows, const json_t *row)
 	return false;
 }
 
+static void note_return(struct reading *r, json_t *returned, const char *name)
+{
+	json_int_t times = member_number(returned, name) + 1;
+
+	json_object_set_new(returned, name, json_integer(times));
+	if (times == CRASHES)
+		note(r, FLEET_DEGRADED, "%s was killed or crashed %d times or more within ten minutes", name, CRASHES);
+}
+
 static void read_listeners(struct reading *r, struct redis_query *q)
 {
 	json_t *rows = json_object_get(r->state, "listeners"), *row; /* null: they could not be read */
 	struct heartbeat *beat = memory_calloc(1, sizeof(*beat));
+	json_auto_t *returned = json_object(); /* how often, by name */
 	size_t i, alive = 0, storing = 0;
 
 	json_array_foreach(rows, i, row)
 	{
 		const json_t *report = json_object_get(row, "report");
-		const char *consumer = member_text(row, "consumer");
+		const char *name = member_text(row, "name"), *consumer = member_text(row, "consumer");
 		const char *version = member_text(row, "version"); /* "" if it is a command */
 		const char *prefix = member_text(json_object_get(report, "settings"), "claim-prefix");
 		AUTO_FREE char *ours = config_claim_prefix(r->config, consumer); /* older builds: none in trouble */
@@ -375,9 +386,10 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		is_here = is_alive(row, beat->is_there);
 		alive += is_here && is_asked && *version;
 		storing += is_here && is_asked && *version && !*beat->trouble;
-		if (!is_here && member_number(row, "checkin_s") < LOST_S && !has_returned(rows, row))
-			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away",
-			     member_text(row, "name"));
+		if (!is_here && member_number(row, "checkin_s") < LOST_S && has_returned(rows, row))
+			note_return(r, returned, name);
+		else if (!is_here && member_number(row, "checkin_s") < LOST_S)
+			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away", name);
 		if (is_here) {
 			judge_listener(r, row, beat->trouble);
 			add_sources(r, row, beat);

@@ -141,8 +141,8 @@ static void add_setting(void *arg, const struct config_redacted *setting)
 	char word[60];
 
 	snprintf(word, sizeof(word), " %s ", setting->flag);
-	if (setting->value && !setting->is_secret && setting->origin != FROM_CREDENTIAL && !strstr(own, word))
-		json_object_set_new(arg, setting->flag, json_of_text(setting->value));
+	if (!setting->is_secret && setting->origin != FROM_CREDENTIAL && !strstr(own, word))
+		json_object_set_new(arg, setting->flag, json_of_text(setting->value ? setting->value : "not set"));
 }
 
 static json_t *describe_settings(const struct config *c)

@@ -78,31 +78,40 @@ FROM :schema.wsonce_listeners, LATERAL (SELECT nullif((report->>'period_ms')::fl
 WHERE seen_at > pg_catalog.now() - interval '1 hour'
 -- part settings
 -- Settings that differ between listeners of a consumer that check in, by value: {"claim-ttl": {"30s": ["a"], "20s": ["b"]}}.
+-- Those of webhooks are their names, with the beginnings of the digests of their URLs.
 SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.json_object_agg(flag, values), '{}')) FROM (
 	SELECT flag, pg_catalog.json_object_agg(value, names) AS values FROM (
 		SELECT flag, value, pg_catalog.json_agg(pg_catalog.left(listener, -17) ORDER BY listener) AS names FROM (
 			SELECT listener, flag, value, pg_catalog.min(value) OVER fleet <> pg_catalog.max(value) OVER fleet AS differs
-			FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_each_text(CASE WHEN
-				pg_catalog.jsonb_typeof(report->'settings') = 'object' THEN report->'settings' END) AS s (flag, value)
+			FROM :schema.wsonce_listeners, LATERAL (
+				SELECT coalesce(pg_catalog.string_agg(name || ' ' || pg_catalog.left(url, 4), ', ' ORDER BY name), 'not set')
+				FROM unnest(targets, target_urls) AS w (name, url)
+			) AS w (webhooks), LATERAL pg_catalog.jsonb_each_text(CASE WHEN
+				pg_catalog.jsonb_typeof(report->'settings') = 'object' THEN report->'settings'
+					|| pg_catalog.jsonb_build_object('webhooks', webhooks) END) AS s (flag, value)
 			WHERE seen_at > pg_catalog.now() - interval '150 s' WINDOW fleet AS (PARTITION BY consumer, flag)
 		) AS s WHERE differs GROUP BY flag, value
 	) AS v GROUP BY flag
 ) AS f
 -- part effects
--- A listener with effects but no consumer, and a source that it shares with a consumer: the effects of an event are
--- those of the fleet that stores it first, and of each consumer.
+-- Listeners that share a source, but not its effects. One with effects but no consumer beside one of a consumer: the
+-- effects of an event are those of the fleet that stores it first, and of each consumer. Or two of one consumer.
 SELECT pg_catalog.json_build_object('effects', (
 	WITH heard AS MATERIALIZED (
-		SELECT DISTINCT pg_catalog.left(listener, -17) AS name, consumer, s->>'name' AS source
+		SELECT DISTINCT pg_catalog.left(listener, -17) AS name, consumer, handler, targets, s->>'name' AS source,
+			handler IS NOT NULL OR targets <> '{}' AS has_effects
 		FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_array_elements(CASE WHEN
 			pg_catalog.jsonb_typeof(report->'sources') = 'array' THEN report->'sources' END) AS s
 		WHERE seen_at > pg_catalog.now() - interval '150 s'
-			AND (consumer <> '' OR handler IS NOT NULL OR targets <> '{}')
 	)
-	SELECT pg_catalog.format('%s has effects but no --consumer: they miss the events of source %s that the consumer %s '
-		'stores first', mine.name, source, theirs.consumer)
-	FROM heard AS mine JOIN heard AS theirs USING (source) WHERE mine.consumer = '' AND theirs.consumer <> ''
-	ORDER BY mine.name, source, theirs.consumer LIMIT 1))
+	SELECT pg_catalog.format(CASE WHEN mine.consumer <> theirs.consumer
+		THEN '%s has effects but no --consumer: they miss the events of source %s that the consumer %s stores first'
+		ELSE '%s has other handlers or webhooks than %3$s for source %2$s: an event has those of whoever stores it'
+		END, mine.name, source, CASE WHEN mine.consumer <> theirs.consumer THEN theirs.consumer ELSE theirs.name END)
+	FROM heard AS mine JOIN heard AS theirs USING (source)
+	WHERE (mine.consumer = '' AND mine.has_effects AND theirs.consumer <> '') OR (mine.consumer = theirs.consumer
+		AND mine.name <> theirs.name AND (mine.handler, mine.targets) IS DISTINCT FROM (theirs.handler, theirs.targets))
+	ORDER BY mine.consumer = theirs.consumer, mine.name, source, theirs.consumer LIMIT 1))
 -- part hour
 -- Latencies are those of the slowest listener. Listeners that have left have no row.
 SELECT pg_catalog.json_build_object('hour', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(

@@ -72,7 +72,7 @@ Test(status, a_fleet_that_works_is_ok_and_each_listener_and_source_is_in_it)
 	cr_assert_str_eq(json_string_value(json_object_get(one, "listener")), "web-1");
 	const json_t *differing = json_object_get(state, "differing_settings");
 	cr_assert_not_null(json_object_get(json_object_get(differing, "claim-ttl"), "20s"));
-	cr_assert_eq(json_object_size(differing), 1, "%s", json_dumps(differing, 0));
+	cr_assert_eq(json_object_size(differing), 2, "%s", json_dumps(differing, 0)); /* and source */
 	json_decref(state);
 	cr_assert_eq(listener_stop(b), 0);
 	feed_free(feed);
@@ -208,6 +208,28 @@ Test(status, effects_without_a_consumer_beside_one_are_told)
 	feed_free(feed);
 }
 
+/* As after a SIGHUP or a restart that one of them did not get. */
+Test(status, listeners_of_a_fleet_with_other_effects_are_told)
+{
+	struct feed *feed = feed_new();
+	char *source = suite_text("feed=%s", feed_url(feed));
+
+	database_exec(db, "CREATE FUNCTION handle(text, text, jsonb) RETURNS void LANGUAGE sql AS 'SELECT'");
+	start("web-1", "--handler public.handle", source);
+	start("web-2", "", suite_text("other=%s", feed_url(feed)));
+	await(says("\nother ") && says("\nfeed "), WAIT_MS);
+	run_await(db, 0, "--handler differs:\n  not set (1: web-2)\n  public.handle (1: web-1)\n", WAIT_MS, "status");
+	start("web-3", "", source);
+	run_await(db, 1, "! web-1 has other handlers or webhooks than web-3 for source feed: ", WAIT_MS, "status");
+	database_exec(
+		db,
+		"UPDATE wsonce_listeners SET handler = 'public.handle', targets = '{shop}', target_urls = '{abcde}' "
+		"WHERE listener LIKE 'web-3%%'");
+	cr_assert(says("--webhooks differs:\n  not set (2: web-1, ...)\n  shop abcd (1: web-3)\n"), "%s",
+		  run_on(db, "status").output);
+	feed_free(feed);
+}
+
 /* When a feed changes its format, nothing is stored and no dead letter is written. One that waits for acks stops. */
 Test(status, a_source_whose_messages_match_no_rule_is_named)
 {
@@ -277,6 +299,14 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	database_exec(db, "DELETE FROM wsonce_listeners WHERE listener LIKE 'web-2.0123456789abcde_'");
 	b = start("web-2", "", NULL);
 	await(!says("web-2 has disappeared"), WAIT_MS, "%s", run_on(db, "status").output);
+	cr_assert(!says("crashed"));
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, seen_at, report) SELECT "
+			  "'web-2.0123456789abcde' || n, 300, '', now() - n * interval '4 min', '{\"version\": \"1\"}' "
+			  "FROM generate_series(1, 3) AS n");
+	database_exec(db, "UPDATE wsonce_listeners SET report = jsonb_set(report, '{redis}', '\"up\"') WHERE seen_at < "
+			  "now() - interval '1 min'");
+	run_await(db, 1, "! web-2 was killed or crashed 3 times or more within ten minutes\n", WAIT_MS, "status");
+	database_exec(db, "DELETE FROM wsonce_listeners WHERE listener LIKE 'web-2.0123456789abcde_'");
 	listener_kill(b);
 	run_await(db, 1, NULL, WAIT_MS, "status");
 	/* After a long time it is no longer a problem. */
