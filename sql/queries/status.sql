@@ -58,9 +58,13 @@ FROM (
 	FROM found GROUP BY target
 ) AS t
 -- part pauses
+-- Those of webhooks that a listener has, or that have deliveries.
 SELECT pg_catalog.json_build_object('paused_webhooks', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', target, 'since', pg_catalog.to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-	'by', paused_by, 'reason', reason) ORDER BY target), '[]')) FROM :schema.webhook_pauses
+	'by', paused_by, 'reason', reason) ORDER BY target), '[]'))
+FROM :schema.webhook_pauses AS p WHERE EXISTS (
+	SELECT FROM :schema.wsonce_listeners WHERE p.target = ANY (targets) AND seen_at > pg_catalog.now() - interval '3 minutes'
+) OR EXISTS (SELECT FROM :schema.outbox AS o WHERE o.target = p.target AND state = 'pending')
 -- part listeners
 SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', pg_catalog.left(listener, -17), 'consumer', consumer,

@@ -826,7 +826,13 @@ Test(webhooks, webhook_that_an_operator_pauses_waits_and_is_named)
 	wait_rows("state = 'delivered'", 3, SOON_MS);
 	run_expect(db, 0, "shop                 delivering pending 0 (0 failing), dead 0\n", "webhooks list");
 	run_expect_error(db, 1, "not paused", "webhooks resume shop");
+	/* One that no listener has any more does not count once its deliveries are discarded. */
+	database_exec(
+		db,
+		"INSERT INTO webhook_pauses (target, reason) VALUES ('retired', 'its receiver answered 410 (Gone)')");
 	cr_assert_null(strstr(run_on(db, "status").output, "paused since"));
+	add_rows("retired", "r", 1);
+	cr_assert(strstr(run_on(db, "status").output, "webhook retired has been paused since"));
 	await(!strstr(listener_http(l, "/readyz", NULL), "paused since"), SOON_MS);
 	run_expect_error(db, 1, "no running listener has a webhook shpo", "webhooks pause shpo");
 }
