@@ -21,6 +21,7 @@
 #include "holder.sql.h"
 #include "sqlite_status.sql.h"
 #include "status.sql.h"
+#include "unknown.lua.h"
 
 #define CHECKIN_LATE_S 150   /* a check-in is due each minute, and one may be late */
 #define LOST_S         600   /* a listener that vanished is a problem for this long */
@@ -366,6 +367,31 @@ static void note_return(struct reading *r, json_t *returned, const char *name)
 		note(r, FLEET_DEGRADED, "%s was killed or crashed %d times or more within ten minutes", name, CRASHES);
 }
 
+/* Notes a listener that Redis knows and Postgres does not, or not for an hour, as one with a wrong password. */
+static void note_unknown(struct reading *r, struct redis_query *q, const json_t *rows)
+{
+	const char **words = memory_calloc(4 + json_array_size(rows), sizeof(*words)), *prefix = "";
+	AUTO_FREE char *key = NULL;
+	char said[400] = "";
+	const json_t *row;
+	int64_t number;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		const json_t *report = json_object_get(row, "report");
+
+		words[4 + i] = member_text(report, "owner");
+		if (!*prefix && strcmp(member_text(row, "consumer"), r->config->consumer) == 0)
+			prefix = member_text(json_object_get(report, "settings"), "claim-prefix");
+	}
+	key = memory_printf(PRESENCE_KEY_PREFIX "%s", *prefix ? prefix : r->config->claim_prefix);
+	memcpy(words, (const char *[]){"EVAL", LUA_UNKNOWN, "1", key}, 4 * sizeof(*words));
+	if (q && !session_is_late() && redis_query_command(q, words, 4 + i, said, sizeof(said), &number) == 0 && *said)
+		note(r, FLEET_DEGRADED, "%s", said);
+	free(words);
+}
+
 static void read_listeners(struct reading *r, struct redis_query *q)
 {
 	json_t *rows = json_object_get(r->state, "listeners"), *row; /* null: they could not be read */
@@ -373,6 +399,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 	json_auto_t *returned = json_object(); /* how often, by name */
 	size_t i, alive = 0, storing = 0;
 
+	if (json_is_array(rows))
+		note_unknown(r, q, rows);
 	json_array_foreach(rows, i, row)
 	{
 		const json_t *report = json_object_get(row, "report");

@@ -208,6 +208,18 @@ Test(status, effects_without_a_consumer_beside_one_are_told)
 	feed_free(feed);
 }
 
+/* Redis knows it. */
+Test(status, a_listener_that_cannot_log_in_to_postgres_is_told)
+{
+	start("web-1", "", NULL);
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	listener_start(&(struct listener_options){.postgres = suite_text("%s user=nobody", database_conninfo(db)),
+						  .without_waiting = true},
+		       "--instance-id web-2");
+	run_await(db, 1, "! web-2 has not checked in, and cannot store: ", WAIT_MS, "status");
+	run_await(db, 1, "! web-2 has not checked in, and cannot store: ", WAIT_MS, "status --claim-prefix another");
+}
+
 /* As after a SIGHUP or a restart that one of them did not get. */
 Test(status, listeners_of_a_fleet_with_other_effects_are_told)
 {
