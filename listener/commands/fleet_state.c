@@ -411,7 +411,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		bool is_here, is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
 
 		read_heartbeat(beat, q, *prefix ? prefix : ours, report);
-		is_here = is_alive(row, beat->is_there);
+		/* Without a heartbeat, whoever is back under the name is the one that is alive. */
+		is_here = is_alive(row, beat->is_there) && (beat->is_there > 0 || !has_returned(rows, row));
 		alive += is_here && is_asked && *version;
 		storing += is_here && is_asked && *version && !*beat->trouble;
 		if (!is_here && member_number(row, "checkin_s") < LOST_S && has_returned(rows, row))

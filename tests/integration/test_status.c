@@ -208,6 +208,17 @@ Test(status, effects_without_a_consumer_beside_one_are_told)
 	feed_free(feed);
 }
 
+Test(status, without_redis_a_listener_that_is_back_has_one_state)
+{
+	database_exec(db,
+		      "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, started_at, seen_at, report) "
+		      "VALUES ('web-1.0123456789abcdef', 300, '', now() - interval '1 h', now() - interval '5 s', "
+		      "'{\"version\": \"1\", \"redis\": \"none\", \"trouble\": \"killed\"}')");
+	run_await(db, 2, "! web-1 cannot store: killed\n", WAIT_MS, "status --redis none");
+	listener_start(&(struct listener_options){.database = db, .redis = "none"}, "--instance-id web-1");
+	run_await(db, 0, NULL, WAIT_MS, "status --redis none");
+}
+
 /* Redis knows it. */
 Test(status, a_listener_that_cannot_log_in_to_postgres_is_told)
 {
