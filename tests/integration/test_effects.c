@@ -230,8 +230,10 @@ Test(effects, events_wait_for_a_handler_that_was_dropped)
 	fleet_send(&fleet, 10);
 	await(fleet_metric(&fleet, "wsonce_store_retries_total") > 0, SETTLED_MS);
 	database_terminate_backends(db); /* a new connection asks for it again */
-	await(fleet_metric(&fleet, "wsonce_postgres_connects_total") > 2, SETTLED_MS);
+	await(fleet_metric(&fleet, "wsonce_postgres_connects_total") > 8, SETTLED_MS);
 	cr_assert_eq(fleet_rows(&fleet), 10);
+	for (int i = 0; i < 2; i++)
+		cr_expect_leq(listener_count_logged(fleet.listeners[i], "handler changed since startup"), 1);
 	make_handler("public.handle", "");
 	fleet_must_be_whole(&fleet, SETTLED_MS);
 	must_have_effects(20);
