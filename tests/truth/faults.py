@@ -1,0 +1,124 @@
+"""The columns of the table: what breaks, and what must be said about it, by wsonce status, /readyz and the log."""
+import asyncio
+import signal
+from typing import NamedTuple
+
+ONE, TWO, ANY = (1,), (2,), (1, 2)
+DATABASE = r"postgres|sqlite|e\.db|cannot store|no listener can store|no listener is running"
+UNREAD = r"no listener reads source feed"       # which needs Redis if it is exclusive
+
+
+class Fault(NamedTuple):
+    """Whatever status says from the begin to the end fits says or also, so it blames nobody else."""
+    begin: object
+    end: object
+    says: str                       # a problem in wsonce status from within_s after the begin
+    exits: tuple                    # the exit statuses of wsonce status then
+    ready: str                      # status and text of /readyz then, of each listener that is not the victim
+    log: str                        # a line between begin and end
+    log_end: str = ""               # a line after the end, if there is one
+    also: str = r"^$"
+    within_s: float = 10
+    lasts_s: float = 14
+    back_s: float = 20              # after the end, all is well again
+    is_on_listener: bool = False    # only the others have something to say
+    of: object = all                # of all listeners, or any of them, /readyz and log are true
+
+
+def databases(by_server, by_file):
+    """Returns a step for either store."""
+    return lambda cell: by_file(cell.store) if cell.how.is_file else by_server(cell.store)
+
+
+def on_redis(work):
+    async def step(cell):
+        await asyncio.gather(*(work(server) for server in getattr(cell.redis, "servers", [cell.redis])))
+    return step
+
+
+def to_redis(*words):
+    return lambda cell: cell.redis.ask(*words)
+
+
+def to_victim(number):
+    return lambda cell: cell.victim.signal(number)
+
+
+def in_mood(mood):
+    return lambda cell: setattr(cell.feed, "mood", mood)
+
+
+async def freeze(server):
+    server.frozen = server.freeze()
+
+
+async def thaw(server):
+    server.thaw(server.frozen)
+
+
+async def lock(server):
+    server.locking = asyncio.get_running_loop().create_task(
+        server.try_sql(f"BEGIN; LOCK TABLE {server.table}; SELECT pg_sleep(600)"))
+
+
+async def unlock(server):
+    await server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'")
+    await server.locking
+
+
+async def fill(server):
+    assert server.fill_space(), "the file system could not be made small"
+
+
+async def empty(server):
+    assert server.empty_space(), "the file system could not be made large again"
+
+
+DATABASE_LOG = r"postgres connection is lost|cannot use postgres|postgres error|(cannot store, leaving)|sqlite error"
+DATABASE_END = r"postgres connection is stable again|postgres stores again|storing again|sqlite works again"
+UNSTORED = {"says": DATABASE, "exits": TWO, "ready": r"503 not ready: (postgres|sqlite): ", "log": DATABASE_LOG,
+            "log_end": DATABASE_END}
+REDIS_LOG = r"redis connection is lost|cannot connect to redis|no sentinel names a master"
+UNCLAIMED = {"says": r"redis", "also": UNREAD, "exits": ONE, "ready": r"200 degraded: redis ", "log": REDIS_LOG,
+             "log_end": r"redis connection is stable again"}
+UNTAKEN = {**UNCLAIMED, "log": r"redis rejects claims", "log_end": r"redis takes claims again", "of": any}
+FEED_END = r'source connection is stable again|"source connection" .* to=open'
+MISSING = {"says": r"has disappeared", "exits": ONE, "ready": r"200 ready", "log": "", "is_on_listener": True}
+
+FAULTS = {
+    "database-stopped": Fault(databases(lambda server: server.crash(), lambda file: file.move("", ".old")),
+                              databases(lambda server: server.start(), lambda file: file.move(".old", "")), **UNSTORED),
+    "database-frozen": Fault(databases(freeze, None), databases(thaw, None), lasts_s=24, within_s=18, **UNSTORED),
+    "database-read-only": Fault(databases(lambda server: server.set(default_transaction_read_only="on"), None),
+                                databases(lambda server: server.set(default_transaction_read_only=None), None), **UNSTORED),
+    "events-locked": Fault(databases(lock, lambda file: file.lock()), databases(unlock, lambda file: file.unlock()),
+                           **{**UNSTORED, "exits": ANY, "log": DATABASE_LOG + "|statements wait for a lock"},
+                           also=r"lock|session"),
+    "disk-full": Fault(databases(fill, lambda file: file.fill()), databases(empty, lambda file: file.empty()),
+                       **{**UNSTORED, "exits": ANY}),
+    "redis-stopped": Fault(on_redis(lambda server: server.kill()), on_redis(lambda server: server.start()), **UNCLAIMED),
+    "redis-frozen": Fault(lambda cell: cell.redis.signal(signal.SIGSTOP), lambda cell: cell.redis.signal(signal.SIGCONT),
+                          **UNCLAIMED),
+    "redis-full": Fault(to_redis("CONFIG", "SET", "maxmemory", "1"), to_redis("CONFIG", "SET", "maxmemory", "0"), **UNTAKEN),
+    "redis-read-only": Fault(to_redis("REPLICAOF", "127.0.0.1", "1"), to_redis("REPLICAOF", "NO", "ONE"), **UNCLAIMED),
+    "feed-refuses": Fault(lambda cell: cell.feed.refuse(), lambda cell: cell.feed.accept(), r"source feed", ANY,
+                          r"503 not ready: source feed: ", r"source connection lost|cannot connect to source",
+                          FEED_END, back_s=40),
+    "feed-silent": Fault(in_mood("silent"), in_mood("events"), r"source feed", ANY, r"(503 not ready|200 degraded): source feed",
+                         r"source connection lost", r"source connection is stable again", lasts_s=26, back_s=40),
+    "feed-strange": Fault(in_mood("strange"), in_mood("events"), r"source feed: \d+ messages match no rule", ONE,
+                          r"200 degraded: source feed: \d+ messages match no rule", r"frames of a source match no rule",
+                          within_s=75, lasts_s=80),
+    "listener-killed": Fault(lambda cell: cell.victim.kill(), lambda cell: cell.start_listener(cell.victim), **MISSING),
+    "listener-frozen": Fault(to_victim(signal.SIGSTOP), to_victim(signal.SIGCONT), **MISSING),
+}
+
+# Cells without a meaning, and why.
+NO_REDIS = ("redis-stopped", "redis-frozen", "redis-full", "redis-read-only")
+SKIPPED = {
+    **{(name, fault): "there is no Redis" for name in ("sqlite", "no-redis") for fault in NO_REDIS},
+    **{(name, fault): "without Redis a listener is missed after 150 s (status.md)"
+       for name in ("sqlite", "no-redis") for fault in ("listener-killed", "listener-frozen")},
+    **{("sqlite", fault): "there is no server" for fault in ("database-frozen", "database-read-only")},
+    **{(name, "redis-read-only"): "the servers choose their masters" for name in ("sentinel", "cluster")},
+}
