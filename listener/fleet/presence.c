@@ -381,7 +381,8 @@ bool presence_is_foreign(const struct presence *p)
 
 bool presence_is_refused(const struct presence *p)
 {
-	return p->redis && now_ms(p) - p->ready_ms > REFUSED_MS && now_ms(p) - p->answered_ms > REFUSED_MS;
+	return p->redis && p->refusals.times && now_ms(p) - p->ready_ms > REFUSED_MS &&
+	       now_ms(p) - p->answered_ms > REFUSED_MS;
 }
 
 static void on_refused(struct presence *p, const char *reason)

@@ -273,6 +273,18 @@ Test(presence, one_beat_at_a_time_and_after_a_late_answer_the_next_one_is_soon)
 	expect_said(OURS_SAID("p") "\n");
 }
 
+Test(presence, only_an_error_is_a_refusal_and_not_a_pause_of_the_process)
+{
+	pass(14000);
+	cr_assert_not(presence_is_refused(presence));
+	for (int i = 0; i < 5; i++) {
+		expect_beat();
+		say(REPLY_ERROR, "OOM command not allowed");
+		pass(1000);
+	}
+	cr_assert(presence_is_refused(presence));
+}
+
 Test(presence, a_lost_answer_does_not_end_the_beats)
 {
 	pass(1000);
