@@ -58,6 +58,7 @@ struct feed_client {
 	size_t failures;               /* failures since the last good connection; selects the mirror */
 	bool has_ready;                /* the profile has a `ready` rule */
 	bool is_unconfirmed;           /* no such rule matched in time, and no event came */
+	int64_t silence_ms;            /* a connection was silent for so long, and no message has come since; 0: none */
 	bool is_ready, is_next_ready;  /* on now, on next: a `ready` rule matched, or without one, a message came */
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
 	bool is_stale;                 /* now was made before a change */
@@ -409,6 +410,12 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
 		promote(c);
 }
 
+void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, int64_t limit_ms)
+{
+	if (conn == c->now)
+		c->silence_ms = limit_ms;
+}
+
 /* The waits grow for a feed that asks each connection for a successor. */
 static int64_t soonest_successor(struct feed_client *c)
 {
@@ -493,6 +500,7 @@ static struct rule_count *count_of(struct feed_client *c, const struct profile_r
 void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule, struct slice frame)
 {
 	c->last_message_ms = now_ms(c);
+	c->silence_ms = 0;
 	if (!c->now || !feed_connection_is_good(c->now))
 		snprintf(c->words, sizeof(c->words), "%.*s",
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
@@ -871,14 +879,20 @@ struct source_view feed_client_view(const struct feed_client *c)
 	bool has_stalled = c->p.profile->ack_mode != ACK_MODE_NONE && c->state == STATE_OPEN &&
 			   now_ms(c) - feed_connection_opened_ms(c->now) >= TELL_MS;
 	bool goes_on = has_stalled || log_goes_on(c->told_ms, now_ms(c));
+	/* A new connection proves nothing. Pongs do, if they keep it open. */
+	bool is_unproven = c->silence_ms && c->state == STATE_OPEN &&
+			   now_ms(c) - feed_connection_opened_ms(c->now) < c->silence_ms + 10 * TICK_MS;
 
 	return (struct source_view){
 		.number = c->number,
 		.url = c->redacted_url,
 		.state = state_names[c->state],
-		.error = c->is_unconfirmed && !*c->error ? "the feed does not confirm the subscription" : c->error,
+		.error = *c->error           ? c->error
+			 : c->is_unconfirmed ? "the feed does not confirm the subscription"
+			 : is_unproven       ? "the feed was silent for too long, and has sent nothing since"
+					     : "",
 		.is_open = c->state == STATE_OPEN,
-		.is_unconfirmed = c->is_unconfirmed,
+		.is_unconfirmed = c->is_unconfirmed || is_unproven,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),

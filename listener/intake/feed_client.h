@@ -109,7 +109,7 @@ struct source_view {
 	const char *state;
 	const char *error; /* error of the last attempt, or "" */
 	bool is_open;
-	bool is_unconfirmed;     /* no answer to the first messages within --handshake-timeout; until one comes */
+	bool is_unconfirmed;     /* no answer to the first messages, or silent again, until one comes */
 	bool is_standby;         /* not started */
 	bool is_stopped;         /* stopped for good, because of a rule or a close code */
 	bool is_behind;          /* reading is paused, or was until a moment ago */

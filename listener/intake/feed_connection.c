@@ -568,6 +568,7 @@ static void look_for_silence(struct feed_connection *conn)
 	if (!limit_ms || now - heard_ms < limit_ms)
 		return;
 	fail_later(conn, "the feed was silent for too long", 0);
+	feed_client_on_silence(conn->client, conn, limit_ms);
 	conn->unheard_ms = now - heard_ms;
 }
 

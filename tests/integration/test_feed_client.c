@@ -82,6 +82,10 @@ Test(feed_client, silence_ends_a_connection)
 	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 1, " RULES, feed_port(feed));
 	await(feed_connections(feed) >= 3, SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "silent for too long"));
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"),
+	      SETTLED_MS);
+	await((feed_send_text(feed, "{\"id\":\"one\"}"), listener_page_has(listener, "/readyz", "ready\n")),
+	      SETTLED_MS);
 }
 
 /* ---- messages that are not JSON ---- */
