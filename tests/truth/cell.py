@@ -163,13 +163,14 @@ class Cell:
             raise self.wrong("after", f"not logged: {self.fault.log_end}")
 
     async def check_rows(self):
-        async def is_all_there():
-            return sorted(await self.store.ids()) == sorted(self.feed.sent)
         self.feed.mood = "silent"
-        if not await comes_true(is_all_there, STORED_S, 0.5):
-            ids = await self.store.ids()
-            raise Wrong(f"{len(self.feed.sent)} events sent, {len(ids)} rows of {len(set(ids))}; missing: "
-                        f"{sorted(self.feed.sent - set(ids))[:5]}, {len(self.feed.sent - set(ids))}")
+        for fleet, sent in self.feed.sent.items():
+            async def is_all_there():
+                return sorted(await self.store.ids(fleet)) == sorted(sent)
+            if not await comes_true(is_all_there, STORED_S, 0.5):
+                ids = await self.store.ids(fleet)
+                raise Wrong(f"{len(sent)} events sent to {fleet}, {len(ids)} rows of {len(set(ids))}; "
+                            f"{len(sent - set(ids))} are missing: {sorted(sent - set(ids))[:5]}")
 
     async def play(self):
         self.began = time.monotonic()

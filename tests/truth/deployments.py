@@ -75,7 +75,7 @@ class File:
     async def prepare(self, _):
         pass
 
-    async def ids(self):
+    async def ids(self, _):
         with sqlite3.connect(self.path, timeout=10) as db:
             return [row[0] for row in db.execute("SELECT event_id FROM events")]
 
@@ -102,7 +102,7 @@ class Server(Postgres):
             place += f" options='-c search_path={self.how.path}'"
         if self.how.layout:
             made = subprocess.run([PROGRAM, "schema", "--layout", self.how.layout], stdout=subprocess.PIPE, text=True, check=True)
-            await self.sql(f"SET ROLE wsonce; {made.stdout}", "wsonce")
+            await self.sql(f"SET ROLE wsonce; SET default_tablespace = small; {made.stdout}", "wsonce")
         if self.how.is_pooled:
             self.pooler = Pooler(SimpleNamespace(directory=self.base))
             await self.pooler.start(self)
@@ -113,13 +113,10 @@ class Server(Postgres):
     def table(self):
         return f"{self.how.path or 'public'}.events"
 
-    async def ids(self):
-        ids = (await self.sql(f"SELECT event_id FROM {self.table}", "wsonce")).split()
-        for consumer in filter(None, self.how.consumers):
-            marked = await self.sql(f"SELECT event_id FROM processed_events WHERE consumer = '{consumer}'", "wsonce")
-            if sorted(marked.split()) != sorted(ids):
-                return []
-        return ids
+    async def ids(self, fleet):
+        """Returns the ids that a fleet has stored, or if it is a consumer's, processed."""
+        where = f"processed_events WHERE consumer = '{fleet}'" if fleet in self.how.consumers else self.table
+        return (await self.sql(f"SELECT event_id FROM {where}", "wsonce")).split()
 
     async def stop(self):
         if self.pooler:

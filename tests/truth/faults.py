@@ -66,6 +66,15 @@ async def unlock(server):
     await server.locking
 
 
+async def shut_out(server):
+    await server.sql("ALTER ROLE wsonce CONNECTION LIMIT 0")
+    await server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'wsonce'")
+
+
+async def let_in(server):
+    await server.sql("ALTER ROLE wsonce CONNECTION LIMIT -1")
+
+
 async def fill(server):
     assert server.fill_space(), "the file system could not be made small"
 
@@ -91,6 +100,7 @@ FAULTS = {
     "database-frozen": Fault(databases(freeze, None), databases(thaw, None), lasts_s=24, within_s=18, **UNSTORED),
     "database-read-only": Fault(databases(lambda server: server.set(default_transaction_read_only="on"), None),
                                 databases(lambda server: server.set(default_transaction_read_only=None), None), **UNSTORED),
+    "database-crowded": Fault(databases(shut_out, None), databases(let_in, None), **UNSTORED),
     "events-locked": Fault(databases(lock, lambda file: file.lock()), databases(unlock, lambda file: file.unlock()),
                            **{**UNSTORED, "exits": ANY, "log": DATABASE_LOG + "|statements wait for a lock"},
                            also=r"lock|session"),
@@ -104,10 +114,15 @@ FAULTS = {
     "feed-refuses": Fault(lambda cell: cell.feed.refuse(), lambda cell: cell.feed.accept(), r"source feed", ANY,
                           r"503 not ready: source feed: ", r"source connection lost|cannot connect to source",
                           FEED_END, back_s=40),
+    "feed-forbids": Fault(lambda cell: cell.feed.forbid(True), lambda cell: cell.feed.forbid(False), r"source feed.*503", ANY,
+                          r"503 not ready: source feed: .*503", r"cannot connect to source", FEED_END, back_s=40,
+                          also="source feed"),
+    "feed-garbled": Fault(in_mood("garbled"), in_mood("events"), r"messages (became dead letters|were refused)", ONE,
+                          r"200 degraded: .*messages (became dead letters|were refused)", r"messages became dead letters"),
     "feed-silent": Fault(in_mood("silent"), in_mood("events"), r"source feed", ANY, r"(503 not ready|200 degraded): source feed",
                          r"source connection lost", r"source connection is stable again", lasts_s=26, back_s=40),
-    "feed-strange": Fault(in_mood("strange"), in_mood("events"), r"source feed: \d+ messages match no rule", ONE,
-                          r"200 degraded: source feed: \d+ messages match no rule", r"frames of a source match no rule",
+    "feed-strange": Fault(in_mood("strange"), in_mood("events"), r"source feed(/2)?: \d+ messages match no rule", ONE,
+                          r"200 degraded: source feed(/2)?: \d+ messages match no rule", r"frames of a source match no rule",
                           within_s=75, lasts_s=80),
     "listener-killed": Fault(lambda cell: cell.victim.kill(), lambda cell: cell.start_listener(cell.victim), **MISSING),
     "listener-frozen": Fault(to_victim(signal.SIGSTOP), to_victim(signal.SIGCONT), **MISSING),
@@ -119,6 +134,6 @@ SKIPPED = {
     **{(name, fault): "there is no Redis" for name in ("sqlite", "no-redis") for fault in NO_REDIS},
     **{(name, fault): "without Redis a listener is missed after 150 s (status.md)"
        for name in ("sqlite", "no-redis") for fault in ("listener-killed", "listener-frozen")},
-    **{("sqlite", fault): "there is no server" for fault in ("database-frozen", "database-read-only")},
+    **{("sqlite", fault): "there is no server" for fault in ("database-frozen", "database-read-only", "database-crowded")},
     **{(name, "redis-read-only"): "the servers choose their masters" for name in ("sentinel", "cluster")},
 }

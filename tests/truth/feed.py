@@ -1,6 +1,7 @@
 """The feed of a cell: sends 20 events a second to each connection, and knows which it has sent. It can refuse, fall silent,
 and change its format."""
 import asyncio
+import collections
 import json
 
 from rig.feed import Connection, event_message
@@ -8,13 +9,21 @@ from rig.frame import TEXT
 from rig.sockets import free_port, serve
 
 EVERY_S = 0.05
+OTHER = {"strange": b'{"kind": "other"}', "garbled": b'{"event_id": "", "payload": 1}'}     # no rule matches; the id is not one
 
 
 class Line(Connection):
     def __init__(self, feed):
         super().__init__()
         self.feed = feed
-        self.listener = None            # its name, by the profile's header
+        self.listener = None            # its name, by the profile's header: FLEET-NUMBER
+
+    def refuses(self, request):
+        return (503, {"error": "maintenance"}) if self.feed.is_closed else None
+
+    @property
+    def fleet(self):
+        return self.listener.rpartition("-")[0]
 
     def on_open(self, request):
         self.listener = request.headers["x-listener"]
@@ -31,7 +40,7 @@ class Line(Connection):
 
 
 def message_of(n):
-    return event_message(f"e-{n}", f'{{"n": {n}}}')
+    return event_message(f"e-{n}", f'{{"n": {n}, "text": "{"x" * 500}"}}')
 
 
 class Feed:
@@ -41,8 +50,9 @@ class Feed:
         self.server = None
         self.lines = []
         self.unacked = set()
-        self.sent = set()
-        self.mood = "events"            # or "silent", or "strange"
+        self.sent = collections.defaultdict(set)        # ids by fleet
+        self.mood = "events"            # or "silent", or a key of OTHER
+        self.is_closed = False          # it answers handshakes with 503
         self.sending = None
 
     def profile(self, lines, members):
@@ -63,6 +73,13 @@ class Feed:
 
     def refuse(self):
         self.server.close()
+        self.hang_up()
+
+    def forbid(self, is_closed):
+        self.is_closed = is_closed
+        self.hang_up()
+
+    def hang_up(self):
         for line in list(self.lines):
             line.close(1001)
 
@@ -70,14 +87,16 @@ class Feed:
         n = 0
         while True:
             await asyncio.sleep(EVERY_S)
-            if not self.lines or self.mood == "silent":
+            lines = [line for line in self.lines if not line.transport.is_closing()]
+            if not lines or self.mood == "silent":
                 continue
             n += 1
             if self.mood == "events":
-                self.sent.add(f"e-{n}")
+                for line in lines:
+                    self.sent[line.fleet].add(f"e-{n}")
                 self.unacked |= {n} if self.is_acked else set()
-            for line in self.lines:
-                line.write(TEXT, message_of(n) if self.mood == "events" else b'{"kind": "other", "n": %d}' % n)
+            for line in lines:
+                line.write(TEXT, OTHER.get(self.mood) or message_of(n))
 
     def stop(self):
         if self.sending:
