@@ -11,6 +11,7 @@ import time
 import rig.listener
 from deployments import PROGRAM, File, Server
 from feed import Feed
+from hook import Hook
 from rig.process import clean_environment
 from rig.waiting import SLOW, comes_true
 
@@ -46,6 +47,7 @@ class Cell:
         self.store = File(directory, library) if how.is_file else Server(directory, how)
         self.redis = how.redis and (how.redis(self) if hasattr(how.redis, "masters") else how.redis(directory))
         self.feed = Feed(how.is_acked)
+        self.hook = Hook()
         self.listeners = [Listener(f"{directory}/{consumer or 'web'}-{n}", consumer)
                           for consumer in how.consumers for n in range(1, how.listeners + 1)]
         self.of = any if how.is_one_idle else fault.of
@@ -56,24 +58,29 @@ class Cell:
 
     async def start(self):
         await self.feed.start()
+        await self.hook.accept()
         if self.redis:
             await self.redis.start()
         await self.store.prepare(self.redis)
         with open(f"{self.directory}/feed.json", "w") as file:
             json.dump(self.feed.profile(self.how.lines, self.how.members), file)
+        with open(f"{self.directory}/wsonce.json", "w") as file:
+            json.dump(self.hook.config() if self.how.has_hook else {}, file)
         for listener in self.listeners:
             await self.start_listener(listener)
 
     async def start_listener(self, listener):
         more = ["--consumer", listener.consumer] if listener.consumer else []
         await listener.launch([PROGRAM, "listen", "--instance-id", listener.name, "--admin", f"unix:{listener.admin}", "--feed",
-                               f"{self.directory}/feed.json", *self.store.words, *self.how.options, *more],
-                              env={**self.store.env, "LISTENER": listener.name})
+                               f"{self.directory}/feed.json", "--config", f"{self.directory}/wsonce.json", *self.store.words,
+                               *self.how.options, *more],
+                              env={**self.store.env, "LISTENER": listener.name, "HOOK_SECRET": Hook.SECRET})
 
     async def stop(self):
         for listener in self.listeners:
             await listener.kill()
         self.feed.stop()
+        self.hook.refuse()
         await self.store.stop()
         if self.redis:
             await self.redis.stop()
@@ -171,6 +178,9 @@ class Cell:
                 ids = await self.store.ids(fleet)
                 raise Wrong(f"{len(sent)} events sent to {fleet}, {len(ids)} rows of {len(set(ids))}; "
                             f"{len(sent - set(ids))} are missing: {sorted(sent - set(ids))[:5]}")
+
+        if self.how.has_hook and not await comes_true(lambda: self.hook.got == sent, STORED_S):
+            raise Wrong(f"{len(sent - self.hook.got)} events were not delivered")
 
     async def play(self):
         self.began = time.monotonic()

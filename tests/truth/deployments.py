@@ -25,6 +25,7 @@ class Deployment(NamedTuple):
     options: tuple = ()
     consumers: tuple = ("",)        # one fleet each
     members: dict = {}              # of the profile
+    has_hook: bool = False          # each event goes to a webhook
     is_one_idle: bool = False       # one of the listeners has nothing to store, and does not know of all faults
 
 
@@ -37,6 +38,7 @@ DEPLOYMENTS = {
     "cluster": Deployment(redis=Cluster, lines=2),
     "pooler": Deployment(is_pooled=True),
     "consumers": Deployment(consumers=("one", "two"), options=("--handler", "public.nothing")),
+    "webhook": Deployment(has_hook=True),
     "exclusive": Deployment(is_acked=True, members={"fleet": "exclusive"}, is_one_idle=True),
     "readers": Deployment(listeners=3, options=("--readers", "2"), is_one_idle=True),
     "partitions": Deployment(layout="partitioned=4", lines=2),

@@ -3,6 +3,8 @@ import asyncio
 import signal
 from typing import NamedTuple
 
+from deployments import DEPLOYMENTS
+
 ONE, TWO, ANY = (1,), (2,), (1, 2)
 DATABASE = r"postgres|sqlite|e\.db|cannot store|no listener can store|no listener is running"
 UNREAD = r"no listener reads source feed"       # which needs Redis if it is exclusive
@@ -92,6 +94,8 @@ UNCLAIMED = {"says": r"redis", "also": UNREAD, "exits": ONE, "ready": r"200 degr
              "log_end": r"redis connection is stable again"}
 UNTAKEN = {**UNCLAIMED, "log": r"redis rejects claims", "log_end": r"redis takes claims again", "of": any}
 FEED_END = r'source connection is stable again|"source connection" .* to=open'
+UNDELIVERED = {"says": r"webhook hook has failed since", "exits": ONE, "ready": r"200 degraded: webhook hook has failed since",
+               "log": r"webhook fails", "log_end": r"webhook accepts deliveries again", "of": any, "back_s": 30}
 MISSING = {"says": r"has disappeared", "exits": ONE, "ready": r"200 ready", "log": "", "is_on_listener": True}
 
 FAULTS = {
@@ -124,6 +128,9 @@ FAULTS = {
     "feed-strange": Fault(in_mood("strange"), in_mood("events"), r"source feed(/2)?: \d+ messages match no rule", ONE,
                           r"200 degraded: source feed(/2)?: \d+ messages match no rule", r"frames of a source match no rule",
                           within_s=75, lasts_s=80),
+    "webhook-refuses": Fault(lambda cell: cell.hook.refuse(), lambda cell: cell.hook.accept(), **UNDELIVERED),
+    "webhook-fails": Fault(lambda cell: setattr(cell.hook, "status", 500), lambda cell: setattr(cell.hook, "status", 200),
+                           **UNDELIVERED),
     "listener-killed": Fault(lambda cell: cell.victim.kill(), lambda cell: cell.start_listener(cell.victim), **MISSING),
     "listener-frozen": Fault(to_victim(signal.SIGSTOP), to_victim(signal.SIGCONT), **MISSING),
 }
@@ -134,6 +141,8 @@ SKIPPED = {
     **{(name, fault): "there is no Redis" for name in ("sqlite", "no-redis") for fault in NO_REDIS},
     **{(name, fault): "without Redis a listener is missed after 150 s (status.md)"
        for name in ("sqlite", "no-redis") for fault in ("listener-killed", "listener-frozen")},
+    **{(name, fault): "there is no webhook" for name, how in DEPLOYMENTS.items() for fault in ("webhook-refuses", "webhook-fails")
+       if not how.has_hook},
     **{("sqlite", fault): "there is no server" for fault in ("database-frozen", "database-read-only", "database-crowded")},
     **{(name, "redis-read-only"): "the servers choose their masters" for name in ("sentinel", "cluster")},
 }
