@@ -16,6 +16,7 @@ from rig.process import clean_environment
 from rig.waiting import SLOW, comes_true
 
 BEGIN_S = 30 * SLOW                     # from the start of listeners until all is well
+LATE = r"has been (unsettled|pending) for ([6-9]|\d\d)\d s$"      # of --unsettled-warning: true of any fault that lasts
 STORED_S = 20 * SLOW
 LOG_LINE = re.compile(r'level=(?:warn|error) .*?event="([^"]*)"(?:.* reason="(127[\d.:]+): )?')     # event, server
 
@@ -104,7 +105,7 @@ class Cell:
         return process.returncode, printed
 
     async def look(self):
-        """Returns the exit status, the problems, and /readyz of each listener that is no victim."""
+        """Returns the exit status, the problems, /readyz of each listener that is no victim, and who is said to be alive."""
         (code, printed), *pages = await asyncio.gather(self.status("--json"), *(one.ready() for one in self.others()))
         try:
             state = json.loads(printed)
@@ -112,7 +113,8 @@ class Cell:
             raise Wrong(f"status --json prints {printed[:300]}") from None
         if state["status"] != ("ok", "degraded", "down")[code]:
             raise Wrong(f"status ends with {code} and says {state['status']}")
-        return code, state["problems"], pages
+        alive = {one["name"] for one in state["listeners"] if one["is_alive"]}
+        return code, state["problems"], pages, alive
 
     def others(self):
         return [one for one in self.listeners if one.is_alive and not (self.fault.is_on_listener and one is self.victim)]
@@ -124,29 +126,32 @@ class Cell:
         """Waits until all is well, twice in a row."""
         well, seen = 0, None
         while well < 2:
-            seen = code, problems, pages = await self.look()
+            seen = code, problems, pages, alive = await self.look()
             self.check_blame(when, problems, may_say)
-            well = well + 1 if code == 0 and all(page == "200 ready" for page in pages) else 0
+            well = well + 1 if (code == 0 and alive == {one.name for one in self.listeners}
+                               and all(page == "200 ready" for page in pages)) else 0
             if time.monotonic() - self.began > seconds:
                 raise self.wrong(when, f"not well yet: {seen}")
             await asyncio.sleep(0.5)
 
     def check_blame(self, when, problems, may_say):
         for problem in problems:
-            if not re.search(may_say, problem):
+            if not re.search(f"{may_say}|{LATE}", problem):
                 raise self.wrong(when, f"status blames another: {problem}")
 
     async def suffer(self):
         """Watches until the fault is over."""
         fault, printed = self.fault, ""
         while (now := time.monotonic()) < self.began + fault.lasts_s:
-            code, problems, pages = await self.look()
+            code, problems, pages, alive = await self.look()
             self.check_blame("during", problems, f"{fault.says}|{fault.also}")
             if now > self.began + fault.within_s * SLOW:
                 if code not in fault.exits or not any(re.search(fault.says, problem) for problem in problems):
                     raise self.wrong("during", f"status ends with {code} and says {problems}")
                 if not self.of(re.search(fault.ready, page) for page in pages):
                     raise self.wrong("during", f"/readyz: {pages}")
+                if alive and alive != {one.name for one in self.others()}:
+                    raise self.wrong("during", f"status takes {sorted(alive)} for alive")
                 if not printed:
                     code, printed = await self.status()
                     if code not in fault.exits or not re.search(fault.says, " ".join(printed.split())):
