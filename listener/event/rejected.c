@@ -73,6 +73,11 @@ void rejected_refused(const char *reason)
 	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
 }
 
+void rejected_forget(void)
+{
+	rejected.run = 0;
+}
+
 void rejected_checkin(const char *reason, const char *message, size_t len)
 {
 	size_t n = len < EXAMPLE_BYTES ? len : EXAMPLE_BYTES;

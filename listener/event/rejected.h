@@ -22,6 +22,9 @@ uint64_t rejected_count(enum rejected_class class);
 /* A message was refused for this reason for the first time, and becomes a dead letter now or after more tries. */
 void rejected_refused(const char *reason);
 
+/* The source that sent the last ones is left to others: the run is over. */
+void rejected_forget(void);
+
 /* A message became a dead letter for this reason. Keeps the beginning of both. */
 void rejected_checkin(const char *reason, const char *message, size_t len);
 

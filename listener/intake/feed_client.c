@@ -763,6 +763,9 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	c->retry_ms = 0;
 	c->is_unconfirmed = false;
 	c->is_waiting = false;
+	if (c->barren) /* nothing will show here that the feed is good again */
+		rejected_forget();
+	c->barren = c->strange = 0;
 	if (c->state != STATE_STOPPED)
 		set_state(c, STATE_STANDBY);
 }
