@@ -131,7 +131,7 @@ struct source_view {
 	size_t place;                  /* below sources_places(): never changes while the listener runs */
 	const struct line *line;       /* NULL: none is recorded, or it is the first shard's */
 	bool is_ready;                 /* open and not unconfirmed, or read by another listener */
-	uint64_t id;                   /* identifies the source in presence; 0: there is no presence */
+	uint64_t id;                   /* identifies the source in the fleet */
 	uint64_t messages;             /* messages of a plain URL; for a profile see rules */
 	const struct silence *silence; /* other listeners hear the source, and this line does not; else NULL */
 	const struct profile *profile; /* NULL for a plain URL, which has no rules */

@@ -58,13 +58,14 @@ FROM (
 	FROM found GROUP BY target
 ) AS t
 -- part pauses
--- Those of webhooks that a listener has, or that have deliveries.
+-- Those of webhooks that a listener has, or that have deliveries. The order makes the planner use the index.
 SELECT pg_catalog.json_build_object('paused_webhooks', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', target, 'since', pg_catalog.to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
 	'by', paused_by, 'reason', reason) ORDER BY target), '[]'))
 FROM :schema.webhook_pauses AS p WHERE EXISTS (
 	SELECT FROM :schema.wsonce_listeners WHERE p.target = ANY (targets) AND seen_at > pg_catalog.now() - interval '3 minutes'
-) OR EXISTS (SELECT FROM :schema.outbox AS o WHERE o.target = p.target AND state = 'pending')
+) OR p.target = (
+	SELECT o.target FROM :schema.outbox AS o WHERE o.target >= p.target AND state = 'pending' ORDER BY o.target LIMIT 1)
 -- part listeners
 SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'name', pg_catalog.left(listener, -17), 'consumer', consumer,
@@ -99,23 +100,29 @@ SELECT pg_catalog.json_build_object('differing_settings', coalesce(pg_catalog.js
 ) AS f
 -- part effects
 -- Listeners that share a source, but not its effects. One with effects but no consumer beside one of a consumer: the
--- effects of an event are those of the fleet that stores it first, and of each consumer. Or two of one consumer.
+-- effects of an event are those of the fleet that stores it first, and of each consumer. Or two of one consumer. A source
+-- has an id beside its name, since feeds of one host may have one name. Of listeners of one name, the youngest counts.
 SELECT pg_catalog.json_build_object('effects', (
 	WITH heard AS MATERIALIZED (
-		SELECT DISTINCT pg_catalog.left(listener, -17) AS name, consumer, handler, targets, s->>'name' AS source,
-			handler IS NOT NULL OR targets <> '{}' AS has_effects
-		FROM :schema.wsonce_listeners, LATERAL pg_catalog.jsonb_array_elements(CASE WHEN
-			pg_catalog.jsonb_typeof(report->'sources') = 'array' THEN report->'sources' END) AS s
-		WHERE seen_at > pg_catalog.now() - interval '150 s'
+		SELECT DISTINCT ON (name, consumer, id) name, consumer, id, s->>'name' AS source, ROW (handler, targets)::text
+			AS effects, consumer = '' AND (handler IS NOT NULL OR targets <> '{}') AS is_bare
+		FROM :schema.wsonce_listeners, LATERAL pg_catalog.left(listener, -17) AS n (name),
+			LATERAL pg_catalog.jsonb_array_elements(CASE WHEN pg_catalog.jsonb_typeof(report->'sources') = 'array'
+				THEN report->'sources' END) AS s,
+			LATERAL (SELECT pg_catalog.concat(s->>'name', ' ', s->>'id')) AS i (id)
+		WHERE seen_at > pg_catalog.now() - interval '150 s' ORDER BY name, consumer, id, started_at DESC
 	)
-	SELECT pg_catalog.format(CASE WHEN mine.consumer <> theirs.consumer
-		THEN '%s has effects but no --consumer: they miss the events of source %s that the consumer %s stores first'
-		ELSE '%s has other handlers or webhooks than %3$s for source %2$s: an event has those of whoever stores it'
-		END, mine.name, source, CASE WHEN mine.consumer <> theirs.consumer THEN theirs.consumer ELSE theirs.name END)
-	FROM heard AS mine JOIN heard AS theirs USING (source)
-	WHERE (mine.consumer = '' AND mine.has_effects AND theirs.consumer <> '') OR (mine.consumer = theirs.consumer
-		AND mine.name <> theirs.name AND (mine.handler, mine.targets) IS DISTINCT FROM (theirs.handler, theirs.targets))
-	ORDER BY mine.consumer = theirs.consumer, mine.name, source, theirs.consumer LIMIT 1))
+	SELECT CASE WHEN is_bare AND theirs <> '' THEN pg_catalog.format('%s has effects but no --consumer: they miss the '
+			'events of source %s that the consumer %s stores first', name, source, theirs)
+		ELSE pg_catalog.format('%s has other handlers or webhooks than %s for source %s: an event has those of whoever '
+			'stores it', first_name, name, source) END
+	FROM (
+		SELECT *, pg_catalog.max(consumer) OVER (PARTITION BY id) AS theirs, pg_catalog.first_value(name) OVER w AS first_name,
+			pg_catalog.first_value(effects) OVER w AS first_effects
+		FROM heard WINDOW w AS (PARTITION BY id, consumer ORDER BY name)
+	) AS h
+	WHERE (is_bare AND theirs <> '') OR effects <> first_effects
+	ORDER BY is_bare AND theirs <> '' DESC, first_name, source, name LIMIT 1))
 -- part hour
 -- Latencies are those of the slowest listener. Listeners that have left have no row.
 SELECT pg_catalog.json_build_object('hour', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(

@@ -276,6 +276,9 @@ static void check_questions(void)
 						   "outbox", "dead_letter_actions", "delivery_actions"};
 
 	must_cost("status, letters", explain(part_of(SQL_STATUS, "-- part letters"), ""), 10000, 11000);
+	database_exec(db,
+		      "INSERT INTO webhook_pauses (target, reason) VALUES ('retired', 'gone') ON CONFLICT DO NOTHING");
+	must_cost("status, pauses", explain(part_of(SQL_STATUS, "-- part pauses"), ""), 10, 20);
 	must_cost("status, outbox", explain(part_of(SQL_STATUS, "-- part outbox"), ""), 32000, 45000);
 	for (size_t i = 0; i < sizeof(event_tables) / sizeof(*event_tables); i++)
 		must_cost(event_tables[i],

@@ -231,7 +231,7 @@ Test(status, a_listener_that_cannot_log_in_to_postgres_is_told)
 	run_await(db, 1, "! web-2 has not checked in, and cannot store: ", WAIT_MS, "status --claim-prefix another");
 }
 
-/* As after a SIGHUP or a restart that one of them did not get. */
+/* As after a SIGHUP or a restart that one of them did not get. Other feeds of the host do not count. */
 Test(status, listeners_of_a_fleet_with_other_effects_are_told)
 {
 	struct feed *feed = feed_new();
@@ -239,11 +239,19 @@ Test(status, listeners_of_a_fleet_with_other_effects_are_told)
 
 	database_exec(db, "CREATE FUNCTION handle(text, text, jsonb) RETURNS void LANGUAGE sql AS 'SELECT'");
 	start("web-1", "--handler public.handle", source);
-	start("web-2", "", suite_text("other=%s", feed_url(feed)));
-	await(says("\nother ") && says("\nfeed "), WAIT_MS);
+	start("web-2", "", suite_text("feed=%s/of/another/name", feed_url(feed)));
+	await(says("\nfeed                         web-1 ") && says("\nfeed                         web-2 "), WAIT_MS);
 	run_await(db, 0, "--handler differs:\n  not set (1: web-2)\n  public.handle (1: web-1)\n", WAIT_MS, "status");
 	start("web-3", "", source);
 	run_await(db, 1, "! web-1 has other handlers or webhooks than web-3 for source feed: ", WAIT_MS, "status");
+	database_exec(db, "INSERT INTO wsonce_listeners SELECT 'web-1.0123456789abcdef', max_age_s, dedup_window_s, "
+			  "now() - interval '1 h', now(), consumer, 'public.old', targets, target_urls, report "
+			  "FROM wsonce_listeners WHERE listener LIKE 'web-1%%'");
+	database_exec(
+		db,
+		"UPDATE wsonce_listeners SET handler = NULL WHERE listener LIKE 'web-1%%' AND handler <> 'public.old'");
+	cr_assert(!says("other handlers"), "%s", run_on(db, "status").output);
+	database_exec(db, "DELETE FROM wsonce_listeners WHERE handler = 'public.old'");
 	database_exec(
 		db,
 		"UPDATE wsonce_listeners SET handler = 'public.handle', targets = '{shop}', target_urls = '{abcde}' "
