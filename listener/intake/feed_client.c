@@ -58,7 +58,7 @@ struct feed_client {
 	size_t failures;               /* failures since the last good connection; selects the mirror */
 	bool has_ready;                /* the profile has a `ready` rule */
 	bool is_unconfirmed;           /* no such rule matched in time, and no event came */
-	int64_t silence_ms;            /* a connection was silent for so long, and no message has come since; 0: none */
+	bool is_silent;                /* a connection was silent for too long, and a new one proves nothing */
 	bool is_ready, is_next_ready;  /* on now, on next: a `ready` rule matched, or without one, a message came */
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
 	bool is_stale;                 /* now was made before a change */
@@ -410,10 +410,10 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
 		promote(c);
 }
 
-void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, int64_t limit_ms)
+void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, bool is_silent)
 {
 	if (conn == c->now)
-		c->silence_ms = limit_ms;
+		c->is_silent = is_silent;
 }
 
 /* The waits grow for a feed that asks each connection for a successor. */
@@ -500,7 +500,6 @@ static struct rule_count *count_of(struct feed_client *c, const struct profile_r
 void feed_client_on_rule(struct feed_client *c, const struct profile_rule *rule, struct slice frame)
 {
 	c->last_message_ms = now_ms(c);
-	c->silence_ms = 0;
 	if (!c->now || !feed_connection_is_good(c->now))
 		snprintf(c->words, sizeof(c->words), "%.*s",
 			 (int)(frame.len < EXAMPLE_BYTES ? frame.len : EXAMPLE_BYTES), frame.at);
@@ -526,6 +525,7 @@ void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule
 		c->data++;
 		c->data_ms = now_ms(c);
 		c->strange = 0;
+		c->is_silent = false;
 	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
 	if (c->withheld && more->events)
@@ -762,7 +762,7 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->now, code);
 	c->retry_ms = 0;
 	c->is_unconfirmed = false;
-	c->is_waiting = false;
+	c->is_waiting = c->is_silent = false;
 	if (c->barren) /* nothing will show here that the feed is good again */
 		rejected_forget();
 	c->barren = c->strange = 0;
@@ -882,9 +882,6 @@ struct source_view feed_client_view(const struct feed_client *c)
 	bool has_stalled = c->p.profile->ack_mode != ACK_MODE_NONE && c->state == STATE_OPEN &&
 			   now_ms(c) - feed_connection_opened_ms(c->now) >= TELL_MS;
 	bool goes_on = has_stalled || log_goes_on(c->told_ms, now_ms(c));
-	/* A new connection proves nothing. Pongs do, if they keep it open. */
-	bool is_unproven = c->silence_ms && c->state == STATE_OPEN &&
-			   now_ms(c) - feed_connection_opened_ms(c->now) < c->silence_ms + 10 * TICK_MS;
 
 	return (struct source_view){
 		.number = c->number,
@@ -892,10 +889,10 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.state = state_names[c->state],
 		.error = *c->error           ? c->error
 			 : c->is_unconfirmed ? "the feed does not confirm the subscription"
-			 : is_unproven       ? "the feed was silent for too long, and has sent nothing since"
+			 : c->is_silent      ? "the feed was silent for too long, and has sent no event since"
 					     : "",
 		.is_open = c->state == STATE_OPEN,
-		.is_unconfirmed = c->is_unconfirmed || is_unproven,
+		.is_unconfirmed = c->is_unconfirmed || c->is_silent,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),

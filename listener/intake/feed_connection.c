@@ -564,11 +564,14 @@ static void look_for_silence(struct feed_connection *conn)
 	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
 	int64_t heard_ms =
 		conn->p->profile->redacted_url ? dial_message_ms(conn->dial, now) : dial_heard_ms(conn->dial, now);
+	bool is_silent = limit_ms && now - heard_ms >= limit_ms;
 
-	if (!limit_ms || now - heard_ms < limit_ms)
+	/* What comes soon may be an answer to our first messages. */
+	if (is_silent || heard_ms - conn->opened_ms > limit_ms / 2)
+		feed_client_on_silence(conn->client, conn, is_silent);
+	if (!is_silent)
 		return;
 	fail_later(conn, "the feed was silent for too long", 0);
-	feed_client_on_silence(conn->client, conn, limit_ms);
 	conn->unheard_ms = now - heard_ms;
 }
 

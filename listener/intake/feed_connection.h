@@ -11,8 +11,8 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn);
 void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end);
 /* A message was read. is_ready: a rule with `ready` matched in it. */
 void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, bool is_ready);
-/* conn will end, since nothing came for limit_ms. */
-void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, int64_t limit_ms);
+/* is_silent: conn will end, since nothing came for too long. Else the feed goes on sending, if only pongs. */
+void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, bool is_silent);
 /* A rule with ACTION_RECONNECT or ACTION_FATAL matched. frame is the start of the matched frame. The client may free
  * the connection. */
 void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,

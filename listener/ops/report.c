@@ -56,8 +56,7 @@ static json_t *describe_source(const struct source_view *view, uint64_t told, in
 		json_object_set_new(source, "heard_by_others", json_integer((json_int_t)view->silence->heard));
 	if (view->data_ms)
 		json_object_set_new(source, "silent_s", json_integer((json_int_t)(now_ms - view->data_ms) / 1000));
-	if (view->id)
-		json_object_set_new(source, "id", json_integer((json_int_t)view->id));
+	json_object_set_new(source, "id", json_integer((json_int_t)view->id));
 	return source;
 }
 
