@@ -199,7 +199,7 @@ bool storing_has_checked_in(const struct storing *s)
 
 void storing_hasten_checkin(struct storing *s)
 {
-	if (s->telling == TELLING_TOLD)
+	if (s->telling == TELLING_TOLD || s->telling == TELLING_SENT) /* what is sent may be out of date */
 		set_telling(s, TELLING_DUE);
 }
 

@@ -329,6 +329,22 @@ Test(reload, webhooks_come_and_go_while_requests_are_at_work)
 	peer_free(p);
 }
 
+Test(reload, webhooks_that_change_during_a_check_in_are_in_the_next_one)
+{
+	receiver = receiver_start(NULL);
+	write_settings(suite_text("{\"webhooks\": [%s]}", hook("zero", "/ok", "")));
+	start("");
+	await(bench_count("wsonce_listeners") == 1, SOON_MS);
+	struct database *lock = database_open(database_conninfo(db));
+	database_exec(lock, "BEGIN; LOCK wsonce_listeners IN SHARE MODE");
+	reload_as(suite_text("{\"webhooks\": [%s]}", hook("one", "/ok", "")));
+	await(bench_count("pg_locks WHERE NOT granted") == 1, SOON_MS);
+	reload_as(suite_text("{\"webhooks\": [%s]}", hook("two", "/ok", "")));
+	database_exec(lock, "COMMIT");
+	await(bench_count("wsonce_listeners WHERE targets = '{two}'") == 1, SOON_MS);
+	database_free(lock);
+}
+
 Test(reload, a_webhook_with_another_url_and_secret_gets_what_waits_there)
 {
 	receiver = receiver_start(NULL);
