@@ -352,7 +352,7 @@ static bool has_returned(const json_t *rows, const json_t *row)
 		if (strcmp(member_text(other, "name"), member_text(row, "name")) == 0 &&
 		    strcmp(member_text(other, "consumer"), member_text(row, "consumer")) == 0 &&
 		    *member_text(other, "version") &&
-		    member_number(other, "uptime_s") < member_number(row, "checkin_s"))
+		    strcmp(member_text(other, "started"), member_text(row, "seen")) > 0)
 			return true;
 	}
 	return false;
@@ -425,6 +425,11 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		}
 		describe_listener(row, is_here);
 		roster_free(&beat->roster);
+	}
+	json_array_foreach(rows, i, row)
+	{
+		json_object_del(row, "started"); /* only for has_returned() */
+		json_object_del(row, "seen");
 	}
 	free(beat);
 	note_unread(r);

@@ -261,6 +261,17 @@ Test(status, listeners_of_a_fleet_with_other_effects_are_told)
 	feed_free(feed);
 }
 
+Test(status, a_listener_that_is_back_within_a_second_has_not_disappeared, .init = bench_open)
+{
+	database_exec(db,
+		      "INSERT INTO wsonce_listeners (listener, dedup_window_s, consumer, started_at, seen_at, report) "
+		      "VALUES ('web-1.0123456789abcdea', 300, '', now() - interval '1 h', now() - interval '10.5 s', "
+		      "'{\"version\": \"1\", \"redis\": \"up\", \"owner\": \"o\"}'), "
+		      "('web-1.0123456789abcdeb', 300, '', now() - interval '10.4 s', now(), "
+		      "'{\"version\": \"1\", \"redis\": \"none\"}')");
+	run_await(db, 0, NULL, WAIT_MS, "status");
+}
+
 /* When a feed changes its format, nothing is stored and no dead letter is written. One that waits for acks stops. */
 Test(status, a_source_whose_messages_match_no_rule_is_named)
 {
