@@ -562,12 +562,12 @@ static int64_t idle_limit_ms(const struct feed_connection *conn)
 static void look_for_silence(struct feed_connection *conn)
 {
 	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
-	int64_t heard_ms =
-		conn->p->profile->redacted_url ? dial_message_ms(conn->dial, now) : dial_heard_ms(conn->dial, now);
-	bool is_silent = limit_ms && now - heard_ms >= limit_ms;
+	int64_t message_ms = dial_message_ms(conn->dial, now);
+	int64_t heard_ms = conn->p->profile->redacted_url ? message_ms : dial_heard_ms(conn->dial, now);
+	bool is_silent = limit_ms && now - heard_ms >= limit_ms, is_pinged = heard_ms > message_ms;
 
-	/* What comes soon may be an answer to our first messages. */
-	if (is_silent || heard_ms - conn->opened_ms > limit_ms / 2)
+	/* A message that comes soon may be an answer to our first ones. */
+	if (is_silent || heard_ms - conn->opened_ms > (is_pinged ? 0 : limit_ms / 2))
 		feed_client_on_silence(conn->client, conn, is_silent);
 	if (!is_silent)
 		return;

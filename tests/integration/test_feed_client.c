@@ -107,6 +107,15 @@ Test(feed_client, a_greeting_does_not_end_a_silence)
 	cr_assert_eq(feed_connections(feed), 3);
 }
 
+/* It is not made to wait for as long as its silence may last. */
+Test(feed_client, a_feed_that_pings_is_ready_after_a_silence)
+{
+	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 4, " RULES, feed_port(feed));
+	await(feed_connections(feed) >= 2, SETTLED_MS);
+	cr_assert(listener_page_has(listener, "/readyz", "open: the feed was silent"));
+	await((feed_send(feed, FRAME_PING, true, "", 0), listener_page_has(listener, "/readyz", "ready\n")), 1500);
+}
+
 /* ---- messages that are not JSON ---- */
 
 /* What the feed has heard before it sends a message. */
