@@ -142,6 +142,8 @@ Test(lines, each_consumer_has_lines_of_its_own, .init = bench_open)
 					  i, i ? "--consumer billing" : "");
 	}
 	for (int i = 0; i < 3; i++)
+		listener_wait_ready(fleet[i]);
+	for (int i = 0; i < 3; i++)
 		cr_assert(feed_wait_clients(mirrors[i], 1, SETTLED_MS));
 	send_events((const int[]){0, 0, 0});
 	stop(0);
