@@ -385,6 +385,10 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 		judge_end(c, conn);
 		line_minutes_lose(&line_minutes, profile_row_source(c->p.profile), c->number, end->unheard_ms,
 				  clock_ms(CLOCK_REALTIME), now_ms(c));
+		/* A ping was not answered, nor was anything else heard but a greeting. */
+		c->is_silent |= end->was_open && end->unheard_ms && c->data == c->data_before &&
+				(!c->p.profile->redacted_url || !c->p.profile->idle_timeout.ms) &&
+				now_ms(c) - end->unheard_ms < feed_connection_opened_ms(conn) + MUTE_MS;
 	}
 	drop(at, 0);
 	if (what == CLOSE_RESET)
@@ -414,6 +418,11 @@ void feed_client_on_silence(struct feed_client *c, const struct feed_connection 
 {
 	if (conn == c->now)
 		c->is_silent = is_silent;
+}
+
+bool feed_client_is_silent(const struct feed_client *c)
+{
+	return c->is_silent;
 }
 
 /* The waits grow for a feed that asks each connection for a successor. */

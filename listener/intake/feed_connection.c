@@ -23,6 +23,7 @@
 
 #define IDLE_MS       90000  /* default silence limit if the feed answers pings */
 #define SILENT_MS     600000 /* default silence limit if it does not */
+#define PROOF_MS      5000   /* after a silence, the first ping of a good connection does not wait longer */
 #define CATCH_UP_MS   5000   /* after a pause, time to read the backlog before the connection may be closed */
 #define EXAMPLE_BYTES 200
 
@@ -558,13 +559,14 @@ static int64_t idle_limit_ms(const struct feed_connection *conn)
 			      fallback);
 }
 
-/* For a plain source only messages count: it may answer pings after it has dropped the subscription. */
+/* For a plain source with a limit only messages count: it may answer pings after it has dropped the subscription. */
 static void look_for_silence(struct feed_connection *conn)
 {
 	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
-	int64_t message_ms = dial_message_ms(conn->dial, now);
-	int64_t heard_ms = conn->p->profile->redacted_url ? message_ms : dial_heard_ms(conn->dial, now);
-	bool is_silent = limit_ms && now - heard_ms >= limit_ms, is_pinged = heard_ms > message_ms;
+	int64_t message_ms = dial_message_ms(conn->dial, now), any_ms = dial_heard_ms(conn->dial, now);
+	int64_t heard_ms = conn->p->profile->redacted_url && limit_ms ? message_ms : any_ms;
+	bool is_silent = limit_ms && now - heard_ms >= limit_ms;
+	bool is_pinged = heard_ms > message_ms || (conn->pinged_ms && heard_ms >= conn->pinged_ms);
 
 	/* A message that comes soon may be an answer to our first ones. */
 	if (is_silent || heard_ms - conn->opened_ms > (is_pinged ? 0 : limit_ms / 2))
@@ -590,6 +592,7 @@ static int64_t ping_interval_ms(const struct feed_connection *conn)
 static void ping_if_due(struct feed_connection *conn)
 {
 	int64_t interval = ping_interval_ms(conn), now = now_ms(conn);
+	bool is_due = conn->is_good && !conn->pinged_ms && now - conn->opened_ms >= PROOF_MS;
 
 	if (interval <= 0)
 		return;
@@ -597,7 +600,7 @@ static void ping_if_due(struct feed_connection *conn)
 		conn->ping_ms =
 			now + (conn->p->profile->ping.first_jitter ? (int64_t)(backoff_draw() % (uint64_t)interval)
 								   : interval);
-	if (now < conn->ping_ms)
+	if (now < conn->ping_ms && !(is_due && feed_client_is_silent(conn->client)))
 		return;
 	if (conn->pinged_ms && dial_heard_ms(conn->dial, now) < conn->pinged_ms) {
 		fail_later(conn, "the feed did not answer a ping", 0);

@@ -13,6 +13,8 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, bool is_ready);
 /* is_silent: conn will end, since nothing came for too long. Else the feed goes on sending, if only pongs. */
 void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, bool is_silent);
+/* True if a connection was silent, and no other one has proved since that the feed sends. */
+bool feed_client_is_silent(const struct feed_client *c);
 /* A rule with ACTION_RECONNECT or ACTION_FATAL matched. frame is the start of the matched frame. The client may free
  * the connection. */
 void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,

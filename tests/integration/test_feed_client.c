@@ -116,6 +116,49 @@ Test(feed_client, a_feed_that_pings_is_ready_after_a_silence)
 	await((feed_send(feed, FRAME_PING, true, "", 0), listener_page_has(listener, "/readyz", "ready\n")), 1500);
 }
 
+/* Neither does one that comes before pings that nobody answers. */
+Test(feed_client, a_feed_that_only_greets_and_answers_no_pings_is_not_ready)
+{
+	START(URL "\"idle_timeout_s\": 9, \"counter_start\": 1, \"ping\": {\"every_s\": 1, \"send\": {\"ping\": 1}}, "
+		  "\"rules\": [{\"when\": {\"/hello\": 1}, \"ready\": true}, {\"when\": {\"/pong\": 1}}, " EVENT "]",
+	      feed_port(feed));
+	for (int i = 1; i <= 3; i++) {
+		await(feed_connections(feed) >= i, SETTLED_MS);
+		feed_send_text(feed, "{\"hello\":1}");
+		wait_pause_ms(300);
+	}
+	cr_assert(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"), "%s",
+		  listener_http(listener, "/readyz", NULL));
+	await((feed_send_text(feed, "{\"pong\":1}"), listener_page_has(listener, "/readyz", "ready\n")), 2500,
+	      "an answer to a ping ends it");
+}
+
+/* As from Pusher, whose pings come every two minutes. */
+Test(feed_client, a_feed_is_pinged_soon_after_a_silence)
+{
+	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 7, \"counter_start\": 1, \"ping\": {\"every_s\": 60, "
+		  "\"send\": 1}, \"rules\": [{\"when\": {\"/hello\": 1}, \"ready\": true}, " EVENT "]",
+	      feed_port(feed));
+	await(feed_connections(feed) >= 2, SETTLED_MS);
+	feed_send_text(feed, "{\"hello\":1}");
+	cr_assert(listener_page_has(listener, "/readyz", "open: the feed was silent"));
+	await(feed_has_heard(feed, "1\n"), 6000);
+	feed_send_text(feed, "{\"pong\":1}");
+	await(listener_page_has(listener, "/readyz", "ready\n"), 1000);
+}
+
+/* One that lost its network right after a connection: it answers pings again, and has no limit for messages. */
+Test(feed_client, a_quiet_plain_source_is_ready_when_it_answers_pings_again)
+{
+	bench_dial(NULL, env, "--ping-interval 1 --source played=ws://127.0.0.1:%d/", feed_port(feed));
+	feed_answer_pings(feed, false);
+	await(feed_connections(feed) >= 2, SETTLED_MS);
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"),
+	      SETTLED_MS);
+	feed_answer_pings(feed, true);
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+}
+
 /* ---- messages that are not JSON ---- */
 
 /* What the feed has heard before it sends a message. */
