@@ -2,6 +2,7 @@
  * (Damerau-Levenshtein distance, optimal string alignment). */
 #include "base/nearest.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,13 +44,17 @@ void nearest_init(struct nearest *n, const char *word, size_t len)
 void nearest_offer(struct nearest *n, const char *name)
 {
 	size_t len = strlen(name), distance;
+	bool is_head =
+		len >= BEGINNING && len < n->len && strchr("-_", n->word[len]) && strncmp(name, n->word, len) == 0;
 
 	if (len > LEN_MAX || n->len > LEN_MAX)
 		return;
 	distance = NEAREST_MISTAKES(measure(n->word, n->len, name, len));
+	if (is_head)
+		distance = least(distance, NEAREST_MISTAKES(2UL));
 	if (n->len >= BEGINNING && strncmp(name, n->word, n->len) == 0)
 		distance = least(distance, NEAREST_MISTAKES(1) + 1);
-	if (distance < n->distance) {
+	if (distance < n->distance || (n->best && is_head && distance == n->distance && len > strlen(n->best))) {
 		n->distance = distance;
 		n->best = name;
 	}

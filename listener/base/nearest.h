@@ -11,7 +11,8 @@ struct nearest {
 	size_t distance;  /* of best; at first the smallest that is too large. Callers may change it */
 };
 
-/* The distance of a word with n mistakes. The beginning of a name counts as more than one mistake and less than two. */
+/* The distance of a word with n mistakes. The beginning of a name counts as more than one mistake and less than two, a
+ * name and further words as two at most. */
 #define NEAREST_MISTAKES(n) (2 * (n))
 
 /* Begins a search for word, which must outlive n. */

@@ -31,6 +31,26 @@ Test(nearest, the_beginning_of_a_name_is_near_it)
 	cr_assert_str_eq(find("cla"), "");
 }
 
+Test(nearest, a_name_with_further_words_is_near_the_longest_such_name)
+{
+	static const char *const names[] = {"redis", "redis-file", "redis-timeout", "ingest", "ingest-cert"};
+	static const char *const pairs[][2] = {{"redis-url", "redis"},
+					       {"redis-timeout-ms", "redis-timeout"},
+					       {"redis-timeout-f", "redis-timeout"},
+					       {"redis-fil", "redis-file"},
+					       {"redis-f", "redis-file"},
+					       {"ingest-port", "ingest"}};
+
+	for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]); p++) {
+		struct nearest n;
+
+		nearest_init(&n, pairs[p][0], strlen(pairs[p][0]));
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			nearest_offer(&n, names[i]);
+		cr_assert_str_eq(n.best, pairs[p][1], "%s: %s", pairs[p][0], n.best);
+	}
+}
+
 Test(nearest, what_is_far_from_all_is_none_of_them)
 {
 	static char longer[200];
