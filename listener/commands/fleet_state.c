@@ -25,7 +25,7 @@
 
 #define CHECKIN_LATE_S 150   /* a check-in is due each minute, and one may be late */
 #define LOST_S         600   /* a listener that vanished is a problem for this long */
-#define CRASHES        3     /* so is one that vanished so often in that time, and came back */
+#define CRASHES        3     /* so is one that came back, if it vanished so often in that time */
 #define SOURCES_NAMED  10    /* sources of a listener whose problems are told one by one */
 #define DISK_LEAST     65536 /* free bytes that an SQLite file needs */
 
