@@ -257,12 +257,14 @@ Test(webhooks, locked_table_of_listeners_does_not_stop_deliveries)
 
 	add_hook("shop", "/ok", "{}");
 	start("");
+	add_rows("shop", "first", 1);
+	await(receiver_count(receiver, "/ok") == 1, LEASE_MS);
 	database_exec(other, "begin; lock table wsonce_listeners");
 	await(database_long(db, "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and "
 				"query ilike '%%with recursive names%%'") == 1,
 	      LEASE_MS);
 	add_rows("shop", "e", 20);
-	await(receiver_count(receiver, "/ok") == 20, 10000);
+	await(receiver_count(receiver, "/ok") == 21, 10000);
 	database_free(other);
 }
 
