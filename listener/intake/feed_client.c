@@ -386,7 +386,8 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 		line_minutes_lose(&line_minutes, profile_row_source(c->p.profile), c->number, end->unheard_ms,
 				  clock_ms(CLOCK_REALTIME), now_ms(c));
 		/* A ping was not answered, nor was anything else heard but a greeting. */
-		c->is_silent |= end->was_open && end->unheard_ms && c->data == c->data_before &&
+		c->is_silent |= end->was_open && end->unheard_ms && !feed_connection_is_guess(conn) &&
+				c->data == c->data_before &&
 				(!c->p.profile->redacted_url || !c->p.profile->idle_timeout.ms) &&
 				now_ms(c) - end->unheard_ms < feed_connection_opened_ms(conn) + MUTE_MS;
 	}

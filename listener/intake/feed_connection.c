@@ -64,6 +64,7 @@ struct feed_connection {
 	char fault[400]; /* reason to end at the next tick, or "" */
 	int64_t fault_wait_ms;
 	int64_t unheard_ms; /* as in dial.h */
+	bool is_guess;      /* it ends because of a guessed limit of silence */
 };
 
 static int64_t now_ms(const struct feed_connection *conn)
@@ -544,7 +545,8 @@ static void start_calls(struct feed_connection *conn)
 
 /* --- deadlines --- */
 
-static int64_t idle_limit_ms(const struct feed_connection *conn)
+/* A guess is a limit that nobody has set, for a feed that no ping asks: it may have nothing to send for longer. */
+static int64_t idle_limit_ms(const struct feed_connection *conn, bool *is_guess)
 {
 	const struct profile *p = conn->p->profile;
 	bool is_pinged = !p->never_send && (p->ws_ping_s || p->ping.send);
@@ -553,6 +555,7 @@ static int64_t idle_limit_ms(const struct feed_connection *conn)
 			   : is_pinged                       ? IDLE_MS
 							     : SILENT_MS;
 
+	*is_guess = p->idle_timeout.ms < 0 && !conn->p->config->idle_timeout_s && !is_pinged;
 	if (!p->idle_timeout.var)
 		return fallback;
 	return session_var_ms(conn->p->session, p->idle_timeout.var, p->idle_timeout.unit_ms, p->idle_timeout.factor,
@@ -562,7 +565,8 @@ static int64_t idle_limit_ms(const struct feed_connection *conn)
 /* For a plain source with a limit only messages count: it may answer pings after it has dropped the subscription. */
 static void look_for_silence(struct feed_connection *conn)
 {
-	int64_t limit_ms = idle_limit_ms(conn), now = now_ms(conn);
+	bool is_guess;
+	int64_t limit_ms = idle_limit_ms(conn, &is_guess), now = now_ms(conn);
 	int64_t message_ms = dial_message_ms(conn->dial, now), any_ms = dial_heard_ms(conn->dial, now);
 	int64_t heard_ms = conn->p->profile->redacted_url && limit_ms ? message_ms : any_ms;
 	bool is_silent = limit_ms && now - heard_ms >= limit_ms;
@@ -571,9 +575,10 @@ static void look_for_silence(struct feed_connection *conn)
 	/* A message that comes soon may be an answer to our first ones. SILENT_MS is a guess: the feed may have nothing
 	 * to send for longer. */
 	if (is_silent || heard_ms - conn->opened_ms > (is_pinged ? 0 : limit_ms / 2))
-		feed_client_on_silence(conn->client, conn, is_silent && limit_ms != SILENT_MS);
+		feed_client_on_silence(conn->client, conn, is_silent && !is_guess);
 	if (!is_silent)
 		return;
+	conn->is_guess = is_guess;
 	fail_later(conn, "the feed was silent for too long", 0);
 	conn->unheard_ms = now - heard_ms;
 }
@@ -642,6 +647,11 @@ int64_t feed_connection_since_ms(const struct feed_connection *conn)
 int64_t feed_connection_opened_ms(const struct feed_connection *conn)
 {
 	return conn->opened_ms;
+}
+
+bool feed_connection_is_guess(const struct feed_connection *conn)
+{
+	return conn->is_guess;
 }
 
 bool feed_connection_is_good(const struct feed_connection *conn)

@@ -46,6 +46,9 @@ bool feed_connection_is_open(const struct feed_connection *conn);
 int64_t feed_connection_since_ms(const struct feed_connection *conn);  /* loop clock, when it was created */
 int64_t feed_connection_opened_ms(const struct feed_connection *conn); /* loop clock, when it was opened */
 
+/* True if it ended after a silence for which nobody has set a limit: the feed may be well. */
+bool feed_connection_is_guess(const struct feed_connection *conn);
+
 /* True if it has brought an event or a frame that a rule with `ready` matched. */
 bool feed_connection_is_good(const struct feed_connection *conn);
 
