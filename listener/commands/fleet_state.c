@@ -408,14 +408,15 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		const char *version = member_text(row, "version"); /* "" if it is a command */
 		const char *prefix = member_text(json_object_get(report, "settings"), "claim-prefix");
 		AUTO_FREE char *ours = config_claim_prefix(r->config, consumer); /* older builds: none in trouble */
-		bool is_here, is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
+		bool is_here, is_back, is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
 
 		read_heartbeat(beat, q, *prefix ? prefix : ours, report);
-		/* Without a heartbeat, whoever is back under the name is the one that is alive. */
-		is_here = is_alive(row, beat->is_there) && (beat->is_there > 0 || !has_returned(rows, row));
+		/* Without heartbeats, only the youngest listener of a name can be alive. */
+		is_back = beat->is_there < 1 && has_returned(rows, row);
+		is_here = is_alive(row, beat->is_there) && !is_back;
 		alive += is_here && is_asked && *version;
 		storing += is_here && is_asked && *version && !*beat->trouble;
-		if (!is_here && member_number(row, "checkin_s") < LOST_S && has_returned(rows, row))
+		if (!is_here && member_number(row, "checkin_s") < LOST_S && is_back)
 			note_return(r, returned, name);
 		else if (!is_here && member_number(row, "checkin_s") < LOST_S)
 			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away", name);

@@ -572,8 +572,7 @@ static void look_for_silence(struct feed_connection *conn)
 	bool is_silent = limit_ms && now - heard_ms >= limit_ms;
 	bool is_pinged = heard_ms > message_ms || (conn->pinged_ms && heard_ms >= conn->pinged_ms);
 
-	/* A message that comes soon may be an answer to our first ones. SILENT_MS is a guess: the feed may have nothing
-	 * to send for longer. */
+	/* A message that comes soon may be an answer to our first ones. */
 	if (is_silent || heard_ms - conn->opened_ms > (is_pinged ? 0 : limit_ms / 2))
 		feed_client_on_silence(conn->client, conn, is_silent && !is_guess);
 	if (!is_silent)

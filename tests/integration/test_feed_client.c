@@ -107,7 +107,7 @@ Test(feed_client, a_greeting_does_not_end_a_silence)
 	cr_assert_eq(feed_connections(feed), 3);
 }
 
-/* It is not made to wait for as long as its silence may last. */
+/* The first ping ends the silence, long before the timeout. */
 Test(feed_client, a_feed_that_pings_is_ready_after_a_silence)
 {
 	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 4, " RULES, feed_port(feed));
@@ -116,7 +116,7 @@ Test(feed_client, a_feed_that_pings_is_ready_after_a_silence)
 	await((feed_send(feed, FRAME_PING, true, "", 0), listener_page_has(listener, "/readyz", "ready\n")), 1500);
 }
 
-/* Neither does one that comes before pings that nobody answers. */
+/* Pings without an answer end each connection before the timeout does. */
 Test(feed_client, a_feed_that_only_greets_and_answers_no_pings_is_not_ready)
 {
 	START(URL "\"idle_timeout_s\": 9, \"counter_start\": 1, \"ping\": {\"every_s\": 1, \"send\": {\"ping\": 1}}, "
@@ -147,7 +147,7 @@ Test(feed_client, a_feed_is_pinged_soon_after_a_silence)
 	await(listener_page_has(listener, "/readyz", "ready\n"), 1000);
 }
 
-/* One that lost its network right after a connection: it answers pings again, and has no limit for messages. */
+/* The network failed right after the connection was made. Pongs are enough, since messages have no limit. */
 Test(feed_client, a_quiet_plain_source_is_ready_when_it_answers_pings_again)
 {
 	bench_dial(NULL, env, "--ping-interval 1 --source played=ws://127.0.0.1:%d/", feed_port(feed));

@@ -105,7 +105,7 @@ class Cell:
         return process.returncode, printed
 
     async def look(self):
-        """Returns the exit status, the problems, /readyz of each listener that is no victim, and who is said to be alive."""
+        """Returns the exit status, the problems, /readyz of each listener but the victim, and the names that status calls alive."""
         (code, printed), *pages = await asyncio.gather(self.status("--json"), *(one.ready() for one in self.others()))
         try:
             state = json.loads(printed)

@@ -138,11 +138,11 @@ FAULTS = {
 # Cells without a meaning, and why.
 NO_REDIS = ("redis-stopped", "redis-frozen", "redis-full", "redis-read-only")
 SKIPPED = {
-    **{(name, fault): "there is no Redis" for name in ("sqlite", "no-redis") for fault in NO_REDIS},
+    **{(name, fault): "needs Redis" for name in ("sqlite", "no-redis") for fault in NO_REDIS},
     **{(name, fault): "without Redis a listener is missed after 150 s (status.md)"
        for name in ("sqlite", "no-redis") for fault in ("listener-killed", "listener-frozen")},
-    **{(name, fault): "there is no webhook" for name, how in DEPLOYMENTS.items() for fault in ("webhook-refuses", "webhook-fails")
+    **{(name, fault): "needs a webhook" for name, how in DEPLOYMENTS.items() for fault in ("webhook-refuses", "webhook-fails")
        if not how.has_hook},
-    **{("sqlite", fault): "there is no server" for fault in ("database-frozen", "database-read-only", "database-crowded")},
+    **{("sqlite", fault): "needs a database server" for fault in ("database-frozen", "database-read-only", "database-crowded")},
     **{(name, "redis-read-only"): "the servers choose their masters" for name in ("sentinel", "cluster")},
 }
