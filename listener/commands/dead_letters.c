@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "commands/interrupt.h"
@@ -487,7 +486,7 @@ struct change {
 	struct redis_query *marks; /* marks of discarded letters, which must open again; else NULL */
 	const char *action, *done_as;
 	int64_t done;
-	int64_t started_ms;
+	int64_t first; /* id of its first row in delivery_actions; 0: none */
 };
 
 void dead_letters_forget(struct redis_query **marks, const struct pg_result *rows, int column)
@@ -523,6 +522,8 @@ static int change_page(struct change *c)
 		if (!rows)
 			return -1;
 		c->done += (int64_t)session_count(rows);
+		if (w->o->is_deliveries && !c->first && session_count(rows))
+			c->first = session_number(rows, 0, 1);
 		if (c->marks)
 			dead_letters_forget(&c->marks, rows, 1);
 		progress_show("%s: %" PRId64 ", up to id %" PRId64, c->done_as, c->done, w->ids.at[i]);
@@ -552,8 +553,7 @@ static void print_done(const struct change *c)
 /* Deliveries that were retried wait if no running listener has their target. */
 static void warn_of_unattended(const struct change *c)
 {
-	int64_t age_ms = clock_ms(CLOCK_MONOTONIC) - c->started_ms + 1; /* both are rounded down */
-	AUTO_ROWS *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", age_ms);
+	AUTO_ROWS *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", c->first);
 
 	if (rows && !session_is_null(rows, 0, 0))
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
@@ -575,14 +575,14 @@ static int change(struct change *c)
 			      c->done_as, PAGE);
 	else if (interrupt_has_come())
 		dispatch_fail("interrupted; the count above is complete, run again for the rest");
-	if (c->done && strcmp(c->action, "retry") == 0 && !failed)
+	if (c->first && strcmp(c->action, "retry") == 0 && !failed)
 		warn_of_unattended(c);
 	return failed || interrupt_has_come() ? STATUS_FAILED : STATUS_FINE;
 }
 
 int dead_letters_change(const struct invocation *in)
 {
-	struct change c = {.action = action_of(in), .started_ms = clock_ms(CLOCK_MONOTONIC)};
+	struct change c = {.action = action_of(in)};
 	int status = STATUS_FAILED;
 
 	interrupt_watch();
