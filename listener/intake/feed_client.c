@@ -53,12 +53,12 @@ struct feed_client {
 	struct feed_connection *next; /* its successor */
 	struct feed_connection *old;  /* its predecessor, which may still owe acks */
 	struct backoff backoff;
-	int64_t retry_ms;              /* loop clock, when to connect next; 0: not planned */
-	int64_t closed_ms;             /* loop clock, when the last connection ended; 0: none yet */
-	size_t failures;               /* failures since the last good connection; selects the mirror */
-	bool has_ready;                /* the profile has a `ready` rule */
-	bool is_unconfirmed;           /* no such rule matched in time, and no event came */
-	bool is_silent;                /* a connection was silent for too long, and a new one proves nothing */
+	int64_t retry_ms;    /* loop clock, when to connect next; 0: not planned */
+	int64_t closed_ms;   /* loop clock, when the last connection ended; 0: none yet */
+	size_t failures;     /* failures since the last good connection; selects the mirror */
+	bool has_ready;      /* the profile has a `ready` rule */
+	bool is_unconfirmed; /* no such rule matched in time, and no event came */
+	enum idle idle;
 	bool is_ready, is_next_ready;  /* on now, on next: a `ready` rule matched, or without one, a message came */
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
 	bool is_stale;                 /* now was made before a change */
@@ -67,7 +67,6 @@ struct feed_client {
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
 	char *withheld;                /* the cursor, while a connection is tried without it; else NULL */
 	int64_t withheld_s;            /* Unix time when that cursor last moved */
-	uint64_t data_before;          /* value of data when this connection began */
 	struct secrets *secrets;
 	char *redacted_url;
 	char error[400];
@@ -311,7 +310,7 @@ static void drop_withheld(struct feed_client *c)
 static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
 	struct slice mark = session_mark(c->p.session);
-	bool is_mute = end && (end->was_open ? c->data == c->data_before &&
+	bool is_mute = end && (end->was_open ? !feed_connection_has_data(c->now) &&
 						       now_ms(c) - feed_connection_opened_ms(c->now) < MUTE_MS
 					     : end->status == 400);
 
@@ -358,7 +357,6 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
 	counters.source_connects++;
 	if (conn == c->next)
 		return;
-	c->data_before = c->data;
 	c->error[0] = '\0';
 	set_state(c, STATE_OPEN);
 }
@@ -385,11 +383,6 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 		judge_end(c, conn);
 		line_minutes_lose(&line_minutes, profile_row_source(c->p.profile), c->number, end->unheard_ms,
 				  clock_ms(CLOCK_REALTIME), now_ms(c));
-		/* A ping was not answered, nor was anything else heard but a greeting. */
-		c->is_silent |= end->was_open && end->unheard_ms && !feed_connection_is_guess(conn) &&
-				c->data == c->data_before &&
-				(!c->p.profile->redacted_url || !c->p.profile->idle_timeout.ms) &&
-				now_ms(c) - end->unheard_ms < feed_connection_opened_ms(conn) + MUTE_MS;
 	}
 	drop(at, 0);
 	if (what == CLOSE_RESET)
@@ -415,15 +408,15 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
 		promote(c);
 }
 
-void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, bool is_silent)
+void feed_client_on_idle(struct feed_client *c, const struct feed_connection *conn, enum idle idle)
 {
 	if (conn == c->now)
-		c->is_silent = is_silent;
+		c->idle = idle;
 }
 
-bool feed_client_is_silent(const struct feed_client *c)
+enum idle feed_client_idle(const struct feed_client *c)
 {
-	return c->is_silent;
+	return c->idle;
 }
 
 /* The waits grow for a feed that asks each connection for a successor. */
@@ -535,7 +528,7 @@ void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule
 		c->data++;
 		c->data_ms = now_ms(c);
 		c->strange = 0;
-		c->is_silent = false;
+		c->idle = IDLE_NOT;
 	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
 	if (c->withheld && more->events)
@@ -772,7 +765,8 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->now, code);
 	c->retry_ms = 0;
 	c->is_unconfirmed = false;
-	c->is_waiting = c->is_silent = false;
+	c->is_waiting = false;
+	c->idle = IDLE_NOT;
 	if (c->barren) /* nothing will show here that the feed is good again */
 		rejected_forget();
 	c->barren = c->strange = 0;
@@ -899,10 +893,10 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.state = state_names[c->state],
 		.error = *c->error           ? c->error
 			 : c->is_unconfirmed ? "the feed does not confirm the subscription"
-			 : c->is_silent      ? "the feed was silent for too long, and has sent no event since"
+			 : c->idle           ? "the feed was silent for too long, and has sent no event since"
 					     : "",
 		.is_open = c->state == STATE_OPEN,
-		.is_unconfirmed = c->is_unconfirmed || c->is_silent,
+		.is_unconfirmed = c->is_unconfirmed || c->idle,
 		.is_standby = c->state == STATE_STANDBY,
 		.is_stopped = c->state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),

@@ -18,13 +18,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "intake/feed_call.h"
+#include "intake/idle.h"
 #include "intake/rate_limit.h"
 #include "net/unpack.h"
 
-#define IDLE_MS       90000  /* default silence limit if the feed answers pings */
-#define SILENT_MS     600000 /* default silence limit if it does not */
-#define PROOF_MS      5000   /* after a silence, the first ping of a good connection does not wait longer */
-#define CATCH_UP_MS   5000   /* after a pause, time to read the backlog before the connection may be closed */
+#define PROOF_MS      5000 /* after a silence, the first ping of a good connection does not wait longer */
+#define CATCH_UP_MS   5000 /* after a pause, time to read the backlog before the connection may be closed */
 #define EXAMPLE_BYTES 200
 
 struct feed_connection {
@@ -43,6 +42,7 @@ struct feed_connection {
 	int64_t since_ms;      /* loop clock: when it was created */
 	int64_t opened_ms;
 	bool is_good;    /* has brought an event or a `ready` frame */
+	bool has_data;   /* has brought an event, a dead letter, or what a filter leaves out */
 	int64_t age_ms;  /* maximum age; 0: none */
 	int64_t ping_ms; /* loop clock, next ping; 0: not known */
 	int64_t pinged_ms;
@@ -64,7 +64,6 @@ struct feed_connection {
 	char fault[400]; /* reason to end at the next tick, or "" */
 	int64_t fault_wait_ms;
 	int64_t unheard_ms; /* as in dial.h */
-	bool is_guess;      /* it ends because of a guessed limit of silence */
 };
 
 static int64_t now_ms(const struct feed_connection *conn)
@@ -179,6 +178,7 @@ static void end_rule(struct feed_connection *conn)
 	if (!conn->rule && !conn->count.rejected)
 		return;
 	conn->is_good |= conn->count.events || (conn->rule && conn->rule->ready);
+	conn->has_data |= conn->count.events || conn->count.rejected || conn->count.filtered;
 	conn->count.frames = conn->rule != NULL;
 	conn->count.nothing = conn->rule && !conn->count.events;
 	feed_client_on_count(conn->client, conn->rule ? conn->rule : &conn->p->profile->fallback, &conn->count);
@@ -388,6 +388,25 @@ static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *
 	conn->p->callbacks->on_too_long(conn->of, head, len, digest, total);
 }
 
+/* --- signs of life --- */
+
+static struct idle_signs signs_of(const struct feed_connection *conn)
+{
+	return (struct idle_signs){.opened_ms = conn->opened_ms,
+				   .message_ms = dial_message_ms(conn->dial, now_ms(conn)),
+				   .heard_ms = dial_heard_ms(conn->dial, now_ms(conn)),
+				   .pinged_ms = conn->pinged_ms};
+}
+
+/* Call when a ping was not answered. */
+static void note_unanswered(const struct feed_connection *conn)
+{
+	struct idle_signs signs = signs_of(conn);
+
+	if (!conn->has_data)
+		feed_client_on_idle(conn->client, conn, idle_unanswered(feed_client_idle(conn->client), &signs));
+}
+
 /* --- the connection --- */
 
 /* Jitter keeps a fleet that connected together from reconnecting together. */
@@ -416,6 +435,8 @@ static void on_end(void *arg, const struct dial_end *end)
 {
 	struct feed_connection *conn = arg;
 
+	if (end->is_unanswered)
+		note_unanswered(conn);
 	conn->dial = NULL;
 	close_sink(conn);
 	feed_client_on_end(conn->client, conn, end);
@@ -545,41 +566,20 @@ static void start_calls(struct feed_connection *conn)
 
 /* --- deadlines --- */
 
-/* A guess is a limit that nobody has set, for a feed that no ping asks: it may have nothing to send for longer. */
-static int64_t idle_limit_ms(const struct feed_connection *conn, bool *is_guess)
-{
-	const struct profile *p = conn->p->profile;
-	bool is_pinged = !p->never_send && (p->ws_ping_s || p->ping.send);
-	int64_t fallback = p->idle_timeout.ms >= 0           ? p->idle_timeout.ms
-			   : conn->p->config->idle_timeout_s ? conn->p->config->idle_timeout_s * 1000
-			   : is_pinged                       ? IDLE_MS
-							     : SILENT_MS;
-
-	*is_guess = p->idle_timeout.ms < 0 && !conn->p->config->idle_timeout_s && !is_pinged;
-	if (!p->idle_timeout.var)
-		return fallback;
-	return session_var_ms(conn->p->session, p->idle_timeout.var, p->idle_timeout.unit_ms, p->idle_timeout.factor,
-			      fallback);
-}
-
-/* For a plain source with a limit only messages count: it may answer pings after it has dropped the subscription. */
 static void look_for_silence(struct feed_connection *conn)
 {
-	bool is_guess;
-	int64_t limit_ms = idle_limit_ms(conn, &is_guess), now = now_ms(conn);
-	int64_t message_ms = dial_message_ms(conn->dial, now), any_ms = dial_heard_ms(conn->dial, now);
-	int64_t heard_ms = conn->p->profile->redacted_url && limit_ms ? message_ms : any_ms;
-	bool is_silent = limit_ms && now - heard_ms >= limit_ms;
-	bool is_pinged = heard_ms > message_ms || (conn->pinged_ms && heard_ms >= conn->pinged_ms);
+	const struct profile *p = conn->p->profile;
+	const char *var = p->idle_timeout.var;
+	int64_t told_ms =
+		var ? session_var_ms(conn->p->session, var, p->idle_timeout.unit_ms, p->idle_timeout.factor, 0) : 0;
+	struct idle_limit limit = idle_limit(p, conn->p->config->idle_timeout_s, told_ms);
+	struct idle_signs signs = signs_of(conn);
 
-	/* A message that comes soon may be an answer to our first ones. */
-	if (is_silent || heard_ms - conn->opened_ms > (is_pinged ? 0 : limit_ms / 2))
-		feed_client_on_silence(conn->client, conn, is_silent && !is_guess);
-	if (!is_silent)
-		return;
-	conn->is_guess = is_guess;
-	fail_later(conn, "the feed was silent for too long", 0);
-	conn->unheard_ms = now - heard_ms;
+	feed_client_on_idle(conn->client, conn,
+			    idle_look(feed_client_idle(conn->client), &limit, &signs, now_ms(conn)));
+	conn->unheard_ms = idle_length(&limit, &signs, now_ms(conn));
+	if (conn->unheard_ms)
+		fail_later(conn, "the feed was silent for too long", 0);
 }
 
 static int64_t ping_interval_ms(const struct feed_connection *conn)
@@ -605,11 +605,12 @@ static void ping_if_due(struct feed_connection *conn)
 		conn->ping_ms =
 			now + (conn->p->profile->ping.first_jitter ? (int64_t)(backoff_draw() % (uint64_t)interval)
 								   : interval);
-	if (now < conn->ping_ms && !(is_due && feed_client_is_silent(conn->client)))
+	if (now < conn->ping_ms && !(is_due && feed_client_idle(conn->client) != IDLE_NOT))
 		return;
 	if (conn->pinged_ms && dial_heard_ms(conn->dial, now) < conn->pinged_ms) {
 		fail_later(conn, "the feed did not answer a ping", 0);
 		conn->unheard_ms = now - dial_heard_ms(conn->dial, now);
+		note_unanswered(conn);
 		return;
 	}
 	say(conn, session_render_frame(conn->p->session, conn->p->profile->ping.send, true, (struct slice){NULL, 0}),
@@ -648,9 +649,9 @@ int64_t feed_connection_opened_ms(const struct feed_connection *conn)
 	return conn->opened_ms;
 }
 
-bool feed_connection_is_guess(const struct feed_connection *conn)
+bool feed_connection_has_data(const struct feed_connection *conn)
 {
-	return conn->is_guess;
+	return conn->has_data;
 }
 
 bool feed_connection_is_good(const struct feed_connection *conn)

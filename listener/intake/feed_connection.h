@@ -3,6 +3,7 @@
 #define WSONCE_FEED_CONNECTION_H
 
 #include "intake/feed_client.h"
+#include "intake/idle.h"
 
 /* What a connection tells its client. feed_client.c has these. Called from the loop, never from inside a call of this
  * header. */
@@ -11,10 +12,9 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn);
 void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end);
 /* A message was read. is_ready: a rule with `ready` matched in it. */
 void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, bool is_ready);
-/* is_silent: conn will end, since nothing came for too long. Else the feed goes on sending, if only pongs. */
-void feed_client_on_silence(struct feed_client *c, const struct feed_connection *conn, bool is_silent);
-/* True if a connection was silent, and no other one has proved since that the feed sends. */
-bool feed_client_is_silent(const struct feed_client *c);
+/* The source's state has changed to this one, as far as conn shows. */
+void feed_client_on_idle(struct feed_client *c, const struct feed_connection *conn, enum idle idle);
+enum idle feed_client_idle(const struct feed_client *c);
 /* A rule with ACTION_RECONNECT or ACTION_FATAL matched. frame is the start of the matched frame. The client may free
  * the connection. */
 void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, const struct profile_rule *rule,
@@ -46,11 +46,10 @@ bool feed_connection_is_open(const struct feed_connection *conn);
 int64_t feed_connection_since_ms(const struct feed_connection *conn);  /* loop clock, when it was created */
 int64_t feed_connection_opened_ms(const struct feed_connection *conn); /* loop clock, when it was opened */
 
-/* True if it ended after a silence for which nobody has set a limit: the feed may be well. */
-bool feed_connection_is_guess(const struct feed_connection *conn);
-
 /* True if it has brought an event or a frame that a rule with `ready` matched. */
 bool feed_connection_is_good(const struct feed_connection *conn);
+/* True if it has brought an event, a dead letter, or what a filter leaves out. */
+bool feed_connection_has_data(const struct feed_connection *conn);
 
 /* True if it is older than max_age_s allows. */
 bool feed_connection_is_too_old(const struct feed_connection *conn);

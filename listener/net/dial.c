@@ -155,7 +155,8 @@ static void end_dial(struct dial *d, const char *why, enum dial_state state)
 	end.close_code = d->frames ? frames_close_code(d->frames) : 0;
 	end.status = d->upgrade ? upgrade_answer(d->upgrade)->status : 0;
 	end.wait_ms = d->upgrade ? upgrade_answer(d->upgrade)->wait_s * 1000 : 0;
-	if (d->is_lost || (d->fault && d->link.pinged_ms)) /* a ping was not answered */
+	end.is_unanswered = d->fault && d->link.pinged_ms;
+	if (d->is_lost || end.is_unanswered)
 		end.unheard_ms = now_ms(d) - d->heard_ms;
 	list_remove(&d->due);
 	forget_parts(d);

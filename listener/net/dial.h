@@ -27,6 +27,7 @@ struct dial_end {
 	unsigned int close_code; /* code in the server's close frame; 0: none */
 	int status;              /* HTTP status that refused the handshake; 0: none */
 	int64_t wait_ms;         /* from Retry-After */
+	bool is_unanswered;      /* a ping was not answered */
 	int64_t unheard_ms;      /* it was given up after so long without a sign of life; 0: it has not been given up */
 };
 

@@ -159,6 +159,19 @@ Test(feed_client, a_quiet_plain_source_is_ready_when_it_answers_pings_again)
 	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
 }
 
+/* Each connection ends long before its limit. */
+Test(feed_client, a_plain_source_that_answers_no_pings_is_not_ready)
+{
+	bench_dial(NULL, env, "--ping-interval 1 --idle-timeout 1h --source played=ws://127.0.0.1:%d/",
+		   feed_port(feed));
+	feed_answer_pings(feed, false);
+	await(feed_connections(feed) >= 2, SETTLED_MS);
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"),
+	      SETTLED_MS);
+	feed_answer_pings(feed, true);
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+}
+
 /* ---- messages that are not JSON ---- */
 
 /* What the feed has heard before it sends a message. */
