@@ -35,6 +35,7 @@
 #define ASK_MS    250  /* time between two requests */
 #define LATE_MS   1000 /* timeout of a request to Redis */
 #define LEAVE_MS  300  /* timeout of the release when closing */
+#define LEFT_MS   4000 /* how long a useless lease is left to others: longer than it lasts in the server */
 #define GOOD_MS   3000 /* a lease that was held for this long was not lost because answers are often late */
 
 #define TEXT_OID 25
@@ -61,6 +62,7 @@ struct lease {
 	char refusal[200];      /* why no lease can be had; "" if it can, or Redis answered but one error */
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
+	int64_t left_ms;        /* loop clock, until when the lease is left to others; 0: never */
 	int64_t taken_ms;
 	int64_t answer_ms; /* how long Redis takes to answer: the longest time, which is forgotten slowly */
 	int64_t ttl_ms;    /* of the last request */
@@ -117,6 +119,16 @@ static void renew(struct lease *l)
 		take(l);
 	else if (l->state == LEASE_WAITING)
 		rest(l);
+}
+
+/* Leaves the lease to others. It runs out in the server. */
+static void leave(struct lease *l)
+{
+	l->left_ms = l->rest_ms = now_ms(l) + LEFT_MS;
+	lose(l, "this listener cannot connect");
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
 }
 
 static void close_parts(struct lease *l);
@@ -289,6 +301,8 @@ static void on_timer(uv_timer_t *timer)
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
 		lose_late(l);
+	if (l->state == LEASE_HELD && l->owner.is_useless && l->owner.is_useless(l->owner.arg))
+		leave(l);
 	if (l->state == LEASE_WAITING && now_ms(l) < l->rest_ms)
 		return;
 	if (l->path)
@@ -361,6 +375,11 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 bool lease_is_held(const struct lease *l)
 {
 	return l->state == LEASE_HELD;
+}
+
+bool lease_is_left(const struct lease *l)
+{
+	return now_ms(l) < l->left_ms;
 }
 
 const char *lease_refusal(const struct lease *l)

@@ -15,6 +15,9 @@ struct lease_owner {
 	void (*on_acquired)(void *arg);
 	/* Close the connection at once: another listener may get the lease. */
 	void (*on_lost)(void *arg);
+	/* Asked a few times a second while the lease is held. Returns true if this listener cannot use it, but another
+	 * one perhaps can: it gives the lease up for a moment. NULL: never. */
+	bool (*is_useless)(void *arg);
 	void *arg;
 };
 
@@ -25,6 +28,8 @@ struct lease *lease_open(uv_loop_t *loop, const struct config *config, const cha
 			 const struct lease_owner *owner);
 
 bool lease_is_held(const struct lease *l);
+/* True while this listener leaves the lease to others, because it was useless. */
+bool lease_is_left(const struct lease *l);
 /* Returns why nobody can get the lease, or NULL. */
 const char *lease_refusal(const struct lease *l);
 

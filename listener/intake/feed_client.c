@@ -55,6 +55,7 @@ struct feed_client {
 	struct backoff backoff;
 	int64_t retry_ms;    /* loop clock, when to connect next; 0: not planned */
 	int64_t closed_ms;   /* loop clock, when the last connection ended; 0: none yet */
+	int64_t refused_ms;  /* as in struct source_view */
 	size_t failures;     /* failures since the last good connection; selects the mirror */
 	bool has_ready;      /* the profile has a `ready` rule */
 	bool is_unconfirmed; /* no such rule matched in time, and no event came */
@@ -358,6 +359,7 @@ void feed_client_on_open(struct feed_client *c, struct feed_connection *conn)
 	if (conn == c->next)
 		return;
 	c->error[0] = '\0';
+	c->refused_ms = 0;
 	set_state(c, STATE_OPEN);
 }
 
@@ -368,6 +370,15 @@ static void on_successor_end(struct feed_client *c, const char *reason, int64_t 
 	c->retry_ms = now_ms(c) + draw_wait(c) + asked_ms;
 	log_one_of_many(LOG_INFO, now_ms(c), "cannot connect the successor of a source connection, will retry",
 			"source=%s reason=%s", name_of(c), c->error);
+}
+
+/* A feed that asks for a wait (429, 503) would ask every listener. */
+static void note_refusal(struct feed_client *c, const struct dial_end *end)
+{
+	if (end->was_open || end->wait_ms)
+		c->refused_ms = 0;
+	else if (!c->refused_ms)
+		c->refused_ms = now_ms(c);
 }
 
 void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, const struct dial_end *end)
@@ -383,6 +394,7 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 		judge_end(c, conn);
 		line_minutes_lose(&line_minutes, profile_row_source(c->p.profile), c->number, end->unheard_ms,
 				  clock_ms(CLOCK_REALTIME), now_ms(c));
+		note_refusal(c, end);
 	}
 	drop(at, 0);
 	if (what == CLOSE_RESET)
@@ -763,7 +775,7 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->old, code);
 	drop(&c->next, code);
 	drop(&c->now, code);
-	c->retry_ms = 0;
+	c->retry_ms = c->refused_ms = 0;
 	c->is_unconfirmed = false;
 	c->is_waiting = false;
 	c->idle = IDLE_NOT;
@@ -901,6 +913,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.is_stopped = c->state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,
+		.refused_ms = c->refused_ms,
 		.last_message_ms = c->last_message_ms,
 		.data = c->data,
 		.data_ms = c->data_ms,

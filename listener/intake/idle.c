@@ -1,5 +1,5 @@
-/* idle.c: a message soon after the opening may be the answer to a subscription, and a feed may forget that. An answer to
- * a ping, or a later message, shows that the feed goes on sending. */
+/* idle.c: a message soon after the opening may be the answer to a subscription, and a feed may forget that. An answer
+ * to a ping, or a later message, shows that the feed goes on sending. */
 #include "intake/idle.h"
 
 #define PINGED_MS   90000  /* default limit if pings are sent */
@@ -10,7 +10,7 @@ struct idle_limit idle_limit(const struct profile *p, int64_t idle_s, int64_t to
 {
 	bool is_pinged = !p->never_send && (p->ws_ping_s || p->ping.send);
 	bool is_set = told_ms || idle_s || p->idle_timeout.ms >= 0;
-	int64_t ms = told_ms                     ? told_ms
+	int64_t ms = told_ms                   ? told_ms
 		     : p->idle_timeout.ms >= 0 ? p->idle_timeout.ms
 		     : idle_s                  ? idle_s * 1000
 		     : is_pinged               ? PINGED_MS

@@ -18,6 +18,9 @@
 #include "event/line_minutes.h"
 #include "fleet/lease.h"
 
+#define PATIENCE_MS      10000
+#define PATIENCE_MOST_MS 60000
+
 struct open_connection {
 	struct profiled *source;
 	struct feed_connection *conn;
@@ -40,6 +43,7 @@ struct profiled {
 	struct feed_client *client;
 	struct fill *fill;   /* NULL: missing events are not asked for, or the first line asks */
 	struct lease *lease; /* NULL: the source is not exclusive */
+	int64_t patience_ms; /* for so long it may fail to connect before it leaves the lease to others */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
 	struct list ledgers; /* ledgers of all connections, including closed ones */
@@ -282,6 +286,22 @@ static void on_lost(void *arg)
 	leave_it(arg, 0);
 }
 
+/* True if all attempts to connect have failed for a while: another listener may have a better way to the feed. Not
+ * while the cursor could not be read again. */
+static bool is_useless(void *arg)
+{
+	struct profiled *s = arg;
+	struct source_view view = feed_client_view(s->client);
+
+	if (view.is_open || !s->patience_ms)
+		s->patience_ms = PATIENCE_MS;
+	if (!view.refused_ms || (int64_t)uv_now(s->parts->loop) - view.refused_ms < s->patience_ms ||
+	    *storing_trouble(pipeline_storing(s->parts->pipeline)))
+		return false;
+	s->patience_ms = 2 * s->patience_ms < PATIENCE_MOST_MS ? 2 * s->patience_ms : PATIENCE_MOST_MS;
+	return true;
+}
+
 static void on_lease_closed(void *arg)
 {
 	(void)arg;
@@ -515,7 +535,7 @@ static struct profiled *new_source(struct profiles *all, const struct profile *p
  * while it is this listener's turn. */
 static void start(struct profiled *s)
 {
-	const struct lease_owner owner = {on_acquired, on_lost, s};
+	const struct lease_owner owner = {on_acquired, on_lost, is_useless, s};
 
 	if (s->profile->fleet == FLEET_EXCLUSIVE)
 		s->lease = lease_open(s->parts->loop, s->parts->config, s->profile->name, &owner);
@@ -561,6 +581,8 @@ struct source_view profiled_view(const struct profiled *s)
 	if (view.is_standby && (refusal || s->want)) {
 		view.is_standby = false;
 		view.error = refusal ? refusal : "its cursor has not been read yet";
+	} else if (s->lease && lease_is_left(s->lease)) {
+		view.is_standby = false; /* with the error of the last attempt */
 	}
 	view.filled = fill_filled(s->fill);
 	return view;

@@ -10,14 +10,14 @@ static struct listener *both[2];
 static bool is_pooled; /* through PgBouncer in transaction mode */
 static char *store;    /* conninfo or sqlite://PATH, if it is not db */
 
-static struct listener *start(const char *redis, int i)
+static struct listener *start_at(const char *url, const char *redis, int i)
 {
 	char *config =
-		suite_file("exclusive.json",
+		suite_file(suite_text("exclusive-%d.json", i),
 			   suite_text("{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": \"%s\", "
 				      "\"rules\": [{\"when\": {\"/id\": {\"exists\": true}}, \"action\": \"event\", "
 				      "\"id\": [[\"/id\"]]}]}]}",
-				      feed_url(feed)));
+				      url));
 
 	return both[i] = listener_start(&(struct listener_options){.database = db,
 								   .postgres = store,
@@ -25,6 +25,11 @@ static struct listener *start(const char *redis, int i)
 								   .without_ingest = true,
 								   .without_waiting = true},
 					"--log-level debug --config %s", config);
+}
+
+static struct listener *start(const char *redis, int i)
+{
+	return start_at(feed_url(feed), redis, i);
 }
 
 static void start_both(const char *redis)
@@ -303,4 +308,40 @@ Test(lease, a_key_of_the_wrong_type_is_told)
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	cr_assert(wait_until(listener_status(both[0], "/readyz") == 200, SETTLED_MS));
 	cr_assert(wait_until(run_on(db, "status").status == 0, SETTLED_MS), "%s", run_on(db, "status").output);
+}
+
+/* The network of one host fails, or its proxy. The one that cannot connect tries again if nobody else has the lease. */
+static void expect_that_the_other_connects(const char *redis)
+{
+	char *nowhere = suite_text("ws://127.0.0.1:%d/", port_reserve());
+
+	feed = feed_new();
+	db = database_new();
+	start_at(nowhere, redis, 0);
+	await(listener_has_logged(both[0], "acquired an exclusive source"), SETTLED_MS);
+	await(listener_has_logged(both[0], "gave up an exclusive source"), SETTLED_MS);
+	cr_assert(listener_page_has(both[0], "/readyz", "not ready: source alone: standby: the connection failed"));
+	await(listener_page_has(both[0], "/api/status", "\"connecting\"") ||
+		      listener_page_has(both[0], "/api/status", "\"down\""),
+	      SETTLED_MS, "it does not try again");
+	start(redis, 1);
+	cr_assert(feed_wait_clients(feed, 1, 2 * SETTLED_MS), "the other one does not connect");
+	listener_wait_ready(both[0]);
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
+Test(lease, another_gets_it_from_one_that_cannot_connect)
+{
+	expect_that_the_other_connects(NULL);
+}
+
+Test(lease, without_redis_another_gets_it_from_one_that_cannot_connect)
+{
+	expect_that_the_other_connects("none");
+}
+
+Test(lease, beside_an_sqlite_file_another_gets_it_from_one_that_cannot_connect)
+{
+	store = suite_text("sqlite://%s", suite_path("events.db"));
+	expect_that_the_other_connects("none");
 }
