@@ -42,7 +42,7 @@ SOURCE_OBJ := $(call loadtest,source server arrival backlog replay hist $(SHARED
 PRODUCER_OBJ := $(call loadtest,producer link window ack hist outcomes verify $(SHARED)) $B/listener/base/backoff.o
 CEILING_OBJ := $(call loadtest,ceiling message options summary) \
 	$(patsubst %,$B/listener/%.o,postgres/array postgres/schema redis/resp base/memory base/log)
-SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/clock.c %/unit.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
+SUPPORT := $(call objects,$(filter-out %/fake_stages.c %/full_disk.c %/slow_names.c %/clock.c %/unit.c %/played_postgres.c %/played_redis.c,$(wildcard tests/support/*.c)))
 FAKES := $(patsubst %,$B/tests/support/%.o,clock unit port)
 PIPELINE := $(patsubst %,$B/tests/%.o,unit/test_pipeline support/fake_stages)
 UNIT := $(filter-out $(PIPELINE),$(call objects,$(wildcard tests/unit/test_*.c)))
@@ -253,10 +253,10 @@ $B/tests/unit/unit: $(UNIT) $(FAKES) $(patsubst %,$B/tests/support/played_%.o,po
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lwslay -lm
 $B/tests/unit/pipeline: $(PIPELINE) $(FAKES) $(STAGES)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lunistring -lm
-$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands/purge_tables.o | $B/tests/integration/full_disk.so
+$B/tests/integration/integration: $(INTEGRATION) $(SUPPORT) $B/listener/commands/purge_tables.o | $(addprefix $B/tests/integration/,full_disk.so slow_names.so)
 	$(LINK) $$(pkg-config --libs $(TEST_LIBS)) -lpthread -lm
-# A Postgres server loads it.
-$B/tests/integration/full_disk.so: tests/support/full_disk.c
+# A Postgres server or a listener loads them.
+$B/tests/integration/%.so: tests/support/%.c
 	$Qecho '  LD $@' && mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra $(WERROR) -fPIC -shared -o $@ $<
 # Some fuzzers replace a part of the listener, which is not linked then.
 $(FUZZERS): LDFLAGS += -fsanitize=fuzzer

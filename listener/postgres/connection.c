@@ -5,6 +5,7 @@
  * needs. */
 #include "postgres/connection.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "base/backoff.h"
 #include "base/ending.h"
 #include "base/memory.h"
+#include "base/resolve.h"
 #include "hazards.sql.h"
 #include "identify.sql.h"
 #include "base/log.h"
@@ -82,6 +84,7 @@ struct postgres {
 	char *unfilled;                  /* its SCHEMA_UNFILLED; heap */
 	struct log_spell losses;         /* logs losses of the connection */
 	bool is_loss_told;               /* the last loss was logged, so log the next connection, too */
+	struct resolve *resolve;         /* looks up the host; else NULL */
 	struct postgres_identity identity;
 	struct ending ending;
 };
@@ -163,6 +166,9 @@ static void disconnect(struct postgres *p)
 {
 	uv_timer_stop(&p->timer);
 	unwatch(p);
+	if (p->resolve)
+		resolve_cancel(p->resolve);
+	p->resolve = NULL;
 	PQclear(p->last);
 	p->last = NULL;
 	p->next_piece = NULL;
@@ -244,6 +250,10 @@ static void on_deadline(uv_timer_t *timer)
 	struct postgres *p = timer->data;
 	char why[200];
 
+	if (p->resolve) {
+		lose(p, "the name of the server was not found within the postgres timeout");
+		return;
+	}
 	if (p->state == POSTGRES_CONNECTING) {
 		snprintf(why, sizeof(why), "no connection to %.100s within the postgres timeout", PQhost(p->conn));
 		lose(p, why);
@@ -965,40 +975,43 @@ static void on_connect_step(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
-/* Connects to the current host, or before the hosts are known, to whichever libpq takes. */
-static PGconn *dial(const struct postgres *p)
+static PGconn *start(const struct postgres *p, const char *host, const char *hostaddr, const char *port,
+		     const char *sslmode)
 {
 	const char *const names[] = {
-		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", NULL};
-	char *host = hosts_pick(&p->hosts, p->hosts.host), *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
-	char *port = hosts_pick(&p->hosts, p->hosts.port);
-	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, NULL};
-	PGconn *conn = memory_given(PQconnectStartParams(names, values, 1), "libpq");
+		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", "sslmode", NULL};
+	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, sslmode, NULL};
 
+	return memory_given(PQconnectStartParams(names, values, 1), "libpq");
+}
+
+/* Only libpq knows the hosts, and only after it has started. With this mode it stops before it looks up a name. */
+static void learn_hosts(struct postgres *p)
+{
+	PGconn *conn = start(p, NULL, NULL, NULL, "none");
+
+	hosts_learn(&p->hosts, conn);
+	PQfinish(conn);
+}
+
+/* addresses: those of the host, which libpq tries in this order; NULL: it needs none. */
+static void dial(struct postgres *p, const char *addresses)
+{
+	char *host = hosts_pick(&p->hosts, p->hosts.host), *port = hosts_pick(&p->hosts, p->hosts.port);
+	char *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
+	char *longer;
+
+	if (addresses)
+		hostaddr = memory_strdup(addresses);
+	for (char *at = addresses ? hostaddr : NULL; at && (at = strchr(at, ' ')); *at++ = ',') {
+		longer = memory_printf("%s,%.*s", host, (int)strcspn(host, ","), host); /* one for each address */
+		free(host);
+		host = longer;
+	}
+	p->conn = start(p, host, hostaddr, port, NULL);
 	free(host);
 	free(hostaddr);
 	free(port);
-	return conn;
-}
-
-/* Only libpq knows the hosts, and only after it has started. */
-static PGconn *dial_first(struct postgres *p)
-{
-	PGconn *conn = dial(p);
-
-	hosts_learn(&p->hosts, conn);
-	if (p->hosts.count == 1)
-		return conn;
-	PQfinish(conn);
-	return dial(p);
-}
-
-static void connect_now(struct postgres *p)
-{
-	assert(!p->conn);
-	set_state(p, POSTGRES_CONNECTING);
-	start_deadline(p);
-	p->conn = p->hosts.count ? dial(p) : dial_first(p);
 	if (PQstatus(p->conn) == CONNECTION_BAD) {
 		lose(p, PQerrorMessage(p->conn));
 		return;
@@ -1009,6 +1022,38 @@ static void connect_now(struct postgres *p)
 	/* libpq's manual says to begin as if PGRES_POLLING_WRITING had been returned. */
 	if (watch(p, UV_WRITABLE, false))
 		lose(p, "the socket cannot be watched");
+}
+
+static void on_addresses(void *arg, const char *addresses, const char *error)
+{
+	struct postgres *p = arg;
+	AUTO_FREE char *host = hosts_pick(&p->hosts, p->hosts.host);
+	AUTO_FREE char *why =
+		addresses ? NULL : memory_printf("could not translate host name \"%s\" to address: %s", host, error);
+
+	p->resolve = NULL;
+	if (addresses)
+		dial(p, addresses);
+	else
+		lose(p, why);
+}
+
+/* libpq would look up a name in this thread, and feeds would not be read meanwhile. */
+static void connect_now(struct postgres *p)
+{
+	AUTO_FREE char *host = NULL;
+	struct in_addr address;
+
+	assert(!p->conn);
+	set_state(p, POSTGRES_CONNECTING);
+	start_deadline(p);
+	if (!p->hosts.count)
+		learn_hosts(p);
+	host = p->hosts.hostaddr ? NULL : hosts_pick(&p->hosts, p->hosts.host);
+	if (host && *host && !strchr("/@", *host) && !strchr(host, ':') && inet_pton(AF_INET, host, &address) != 1)
+		p->resolve = resolve_start(p->loop, host, 0, on_addresses, p);
+	if (!p->resolve)
+		dial(p, NULL);
 }
 
 void postgres_set_lock_timeout(struct postgres *p, int64_t lock_ms)

@@ -3,6 +3,10 @@
 #include "support.h"
 #include "bench.h"
 
+#include <libgen.h>
+#include <limits.h>
+#include <unistd.h>
+
 #define WAIT_MS 20000
 
 static struct postgres *servers[2];
@@ -28,6 +32,22 @@ static void must_be_acked(const char *status)
 }
 
 /* --- hosts --- */
+
+/* Meanwhile feeds are read, and the next host is tried. */
+Test(failover, a_name_server_that_hangs_does_not_stop_the_listener)
+{
+	char program[PATH_MAX] = "", *folder = database_text(db, "SHOW unix_socket_directories"), *conninfo;
+
+	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
+	const char *env[] = {suite_text("LD_PRELOAD=%s/slow_names.so", dirname(program)),
+			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
+	conninfo = suite_text("%s host=db.test,%s port=5432", database_conninfo(db), folder);
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none", .env = env},
+		    "--postgres-timeout 1");
+	cr_assert(listener_has_logged(listener, "the name of the server was not found within the postgres timeout"));
+	send_event("a");
+	must_be_acked("persisted");
+}
 
 Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 {

@@ -280,7 +280,7 @@ PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn, PQnoticeReceiver fn, void *ar
 }
 
 static PQconninfoOption options[] = {
-	{"host", "PGHOST", NULL, "postgres", "Database-Host", "", 40},
+	{"host", "PGHOST", NULL, "/postgres", "Database-Host", "", 40}, /* a folder: no name is looked up */
 	{NULL, NULL, NULL, NULL, NULL, NULL, 0},
 };
 
