@@ -16,10 +16,12 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/resolve.h"
 #include "commands/dispatch.h"
 #include "commands/session_file.h"
 #include "base/log.h"
 #include "postgres/conninfo.h"
+#include "postgres/hosts.h"
 #include "postgres/schema.h"
 #include "sqlite/file.h"
 
@@ -249,14 +251,70 @@ static int prepare(struct session *s, enum session_aim aim)
 
 /* --- life --- */
 
+static void on_looked_up(void *arg, const char *addresses, const char *error)
+{
+	(void)addresses, (void)error;
+	uv_stop(arg);
+}
+
+static void on_too_late(uv_timer_t *timer)
+{
+	timer->data = timer;
+	uv_stop(timer->loop);
+}
+
+/* Returns false if the name server does not answer in time. libpq would wait for it as long as it takes. */
+static bool is_looked_up(const char *host, int64_t ms)
+{
+	uv_loop_t loop;
+	uv_timer_t timer;
+	struct resolve *r;
+
+	uv_loop_init(&loop);
+	uv_timer_init(&loop, &timer);
+	timer.data = NULL;
+	uv_timer_start(&timer, on_too_late, (uint64_t)ms, 0);
+	r = resolve_start(&loop, host, 0, on_looked_up, &loop);
+	if (r)
+		uv_run(&loop, UV_RUN_DEFAULT);
+	if (r && timer.data)
+		resolve_cancel(r);
+	uv_close((uv_handle_t *)&timer, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	uv_loop_close(&loop);
+	return !timer.data;
+}
+
+/* Looks up the names in conninfo before a connection that has a deadline. */
+static bool are_names_known(const char *conninfo)
+{
+	struct hosts hosts = {0};
+	bool is_known = true;
+
+	if (left_ms())
+		hosts_learn(&hosts, conninfo);
+	for (; hosts.at < hosts.count && is_known; hosts.at++) {
+		AUTO_FREE char *host = hosts_to_look_up(&hosts);
+
+		is_known = !host || is_looked_up(host, left_ms());
+	}
+	hosts_free(&hosts);
+	return is_known;
+}
+
 static struct session *connect_to(const struct config *config, enum session_aim aim)
 {
 	char seconds[24];
 	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
 	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
-	struct session *s = memory_calloc(1, sizeof(*s));
+	struct session *s;
 	int64_t timeout_ms = config->postgres_timeout_ms;
 
+	if (!are_names_known(config->postgres)) {
+		dispatch_fail("cannot reach postgres: the name server does not answer");
+		return NULL;
+	}
+	s = memory_calloc(1, sizeof(*s));
 	session_configure(s, SESSION_SETTINGS, 0);
 	s->lock_timeout_ms = timeout_ms;
 	if (left_ms() && left_ms() < timeout_ms)

@@ -5,7 +5,6 @@
  * needs. */
 #include "postgres/connection.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -975,31 +974,14 @@ static void on_connect_step(struct postgres *p)
 		lose(p, "the socket cannot be watched");
 }
 
-static PGconn *start(const struct postgres *p, const char *host, const char *hostaddr, const char *port,
-		     const char *sslmode)
-{
-	const char *const names[] = {
-		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", "sslmode", NULL};
-	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, sslmode, NULL};
-
-	return memory_given(PQconnectStartParams(names, values, 1), "libpq");
-}
-
-/* Only libpq knows the hosts, and only after it has started. With this mode it stops before it looks up a name. */
-static void learn_hosts(struct postgres *p)
-{
-	PGconn *conn = start(p, NULL, NULL, NULL, "none");
-
-	hosts_learn(&p->hosts, conn);
-	PQfinish(conn);
-}
-
 /* addresses: those of the host, which libpq tries in this order; NULL: it needs none. */
 static void dial(struct postgres *p, const char *addresses)
 {
 	char *host = hosts_pick(&p->hosts, p->hosts.host), *port = hosts_pick(&p->hosts, p->hosts.port);
 	char *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
 	char *longer;
+	const char *const names[] = {
+		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", NULL};
 
 	if (addresses)
 		hostaddr = memory_strdup(addresses);
@@ -1008,7 +990,8 @@ static void dial(struct postgres *p, const char *addresses)
 		free(host);
 		host = longer;
 	}
-	p->conn = start(p, host, hostaddr, port, NULL);
+	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, NULL};
+	p->conn = memory_given(PQconnectStartParams(names, values, 1), "libpq");
 	free(host);
 	free(hostaddr);
 	free(port);
@@ -1042,15 +1025,14 @@ static void on_addresses(void *arg, const char *addresses, const char *error)
 static void connect_now(struct postgres *p)
 {
 	AUTO_FREE char *host = NULL;
-	struct in_addr address;
 
 	assert(!p->conn);
 	set_state(p, POSTGRES_CONNECTING);
 	start_deadline(p);
 	if (!p->hosts.count)
-		learn_hosts(p);
-	host = p->hosts.hostaddr ? NULL : hosts_pick(&p->hosts, p->hosts.host);
-	if (host && *host && !strchr("/@", *host) && !strchr(host, ':') && inet_pton(AF_INET, host, &address) != 1)
+		hosts_learn(&p->hosts, p->settings.conninfo);
+	host = hosts_to_look_up(&p->hosts);
+	if (host)
 		p->resolve = resolve_start(p->loop, host, 0, on_addresses, p);
 	if (!p->resolve)
 		dial(p, NULL);

@@ -2,6 +2,7 @@
  * before our deadline. So libpq gets one host at a time, each with its own deadline. */
 #include "postgres/hosts.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,13 +35,17 @@ static void keep_option(struct hosts *h, const PQconninfoOption *o)
 		h->timeout_ms = strtoll(o->val, NULL, 10) * 1000;
 }
 
-void hosts_learn(struct hosts *h, PGconn *conn)
+/* Only libpq knows the hosts, and only after it has started. With this mode it stops before it looks up a name. */
+void hosts_learn(struct hosts *h, const char *conninfo)
 {
+	const char *const names[] = {"dbname", "sslmode", NULL}, *const values[] = {conninfo, "none", NULL};
+	PGconn *conn = memory_given(PQconnectStartParams(names, values, 1), "libpq");
 	PQconninfoOption *options = memory_given(PQconninfo(conn), "libpq");
 
 	for (const PQconninfoOption *o = options; o->keyword; o++)
 		keep_option(h, o);
 	PQconninfoFree(options);
+	PQfinish(conn);
 	h->count = count(h->hostaddr ? h->hostaddr : h->host);
 }
 
@@ -64,4 +69,15 @@ char *hosts_pick(const struct hosts *h, const char *list)
 	for (; n; n--)
 		list = strchr(list, ',') + 1;
 	return memory_strndup(list, strcspn(list, ","));
+}
+
+char *hosts_to_look_up(const struct hosts *h)
+{
+	char *host = h->hostaddr ? NULL : hosts_pick(h, h->host);
+	struct in_addr address;
+
+	if (host && *host && !strchr("/@", *host) && !strchr(host, ':') && inet_pton(AF_INET, host, &address) != 1)
+		return host;
+	free(host);
+	return NULL;
 }

@@ -16,12 +16,13 @@ struct hosts {
 	int64_t timeout_ms; /* connect_timeout, or 0 */
 };
 
-/* Reads the hosts from a connection that libpq has started, since they may come from the environment or a service
- * file. */
-void hosts_learn(struct hosts *h, PGconn *conn);
+/* Reads the hosts from conninfo, the environment, or a service file. */
+void hosts_learn(struct hosts *h, const char *conninfo);
 void hosts_free(struct hosts *h);
 
 /* Returns the current host's element of a list, on the heap; NULL if list is NULL. */
 char *hosts_pick(const struct hosts *h, const char *list);
+/* Returns the current host's name, on the heap; NULL if it is an address or the folder of a socket. */
+char *hosts_to_look_up(const struct hosts *h);
 
 #endif

@@ -33,16 +33,23 @@ static void must_be_acked(const char *status)
 
 /* --- hosts --- */
 
+static const char *const *slow_names(void)
+{
+	static const char *env[] = {NULL, "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
+	char program[PATH_MAX] = "";
+
+	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
+	env[0] = suite_text("LD_PRELOAD=%s/slow_names.so", dirname(program));
+	return env;
+}
+
 /* Meanwhile feeds are read, and the next host is tried. */
 Test(failover, a_name_server_that_hangs_does_not_stop_the_listener)
 {
-	char program[PATH_MAX] = "", *folder = database_text(db, "SHOW unix_socket_directories"), *conninfo;
+	char *folder = database_text(db, "SHOW unix_socket_directories");
+	char *conninfo = suite_text("%s host=db.test,%s port=5432", database_conninfo(db), folder);
 
-	cr_assert_gt(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
-	const char *env[] = {suite_text("LD_PRELOAD=%s/slow_names.so", dirname(program)),
-			     "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
-	conninfo = suite_text("%s host=db.test,%s port=5432", database_conninfo(db), folder);
-	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none", .env = env},
+	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none", .env = slow_names()},
 		    "--postgres-timeout 1");
 	cr_assert(listener_has_logged(listener, "the name of the server was not found within the postgres timeout"));
 	send_event("a");
@@ -449,4 +456,12 @@ Test(failover, what_was_missing_when_events_are_left_is_named_at_the_end)
 	cr_assert_eq(listener_stop(listener), 1);
 	cr_assert(listener_has_logged(listener, "missing=postgres reason=\"connection to server"), "%s",
 		  process_last_words(listener_process(listener)));
+}
+
+Test(failover, a_name_server_that_hangs_does_not_hold_up_status)
+{
+	struct run run = run_in(slow_names(), "status --postgres postgresql://db.test/x --redis none");
+
+	cr_assert_eq(run.status, 2, "%d: %s", run.status, run.errors);
+	cr_assert(strstr(run.output, "the name server does not answer"), "%s", run.output);
 }
