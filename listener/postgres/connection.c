@@ -951,6 +951,15 @@ static void on_connected(struct postgres *p)
 	inspect(p);
 }
 
+/* libpq names only the address if it was given one. */
+static void fail_to_connect(struct postgres *p)
+{
+	AUTO_FREE char *host = hosts_to_look_up(&p->hosts);
+	AUTO_FREE char *why = memory_printf("%s%s%s", host ? host : "", host ? ": " : "", PQerrorMessage(p->conn));
+
+	lose(p, why);
+}
+
 static void on_connect_step(struct postgres *p)
 {
 	int failed = 0;
@@ -967,7 +976,7 @@ static void on_connect_step(struct postgres *p)
 		break;
 	case PGRES_POLLING_FAILED:
 	case PGRES_POLLING_ACTIVE:
-		lose(p, PQerrorMessage(p->conn));
+		fail_to_connect(p);
 		return;
 	}
 	if (failed)
@@ -996,7 +1005,7 @@ static void dial(struct postgres *p, const char *addresses)
 	free(hostaddr);
 	free(port);
 	if (PQstatus(p->conn) == CONNECTION_BAD) {
-		lose(p, PQerrorMessage(p->conn));
+		fail_to_connect(p);
 		return;
 	}
 	if (p->hosts.timeout_ms > 0 && p->hosts.timeout_ms < p->settings.timeout_ms)
@@ -1033,7 +1042,7 @@ static void connect_now(struct postgres *p)
 		hosts_learn(&p->hosts, p->settings.conninfo);
 	host = hosts_to_look_up(&p->hosts);
 	if (host)
-		p->resolve = resolve_start(p->loop, host, 0, on_addresses, p);
+		p->resolve = resolve_start(p->loop, host, (unsigned int)(p->failed / p->hosts.count), on_addresses, p);
 	if (!p->resolve)
 		dial(p, NULL);
 }

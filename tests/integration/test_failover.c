@@ -56,6 +56,17 @@ Test(failover, a_name_server_that_hangs_does_not_stop_the_listener)
 	must_be_acked("persisted");
 }
 
+Test(failover, a_host_that_refuses_is_named)
+{
+	char *folder = database_text(db, "SHOW unix_socket_directories");
+
+	bench_serve((struct listener_options){.redis = "none",
+					      .postgres = suite_text("%s host=localhost,%s port=%d,5432",
+								     database_conninfo(db), folder, port_reserve())},
+		    "--postgres-timeout 5");
+	cr_assert(listener_has_logged(listener, "localhost: connection to server at"));
+}
+
 Test(failover, a_host_that_hangs_does_not_hide_the_next_one)
 {
 	int port = port_reserve(), fd = port_listen(port); /* takes connections, and never answers */
