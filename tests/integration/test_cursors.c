@@ -242,6 +242,33 @@ Test(cursors, cursor_that_the_handshake_refuses_is_dropped)
 	expect_a_beginning_without_cursor("CursorTooOld");
 }
 
+static void expect_the_cursor_after(const char *answer, const char *words)
+{
+	send_numbers(9, 9);
+	cr_assert(wait_until(cursor() == 9, SETTLED_MS));
+	feed_answer(feed, "/" RESUME, answer);
+	feed_drop_all(feed);
+	cr_assert(wait_until(listener_has_logged(dialled, words), SETTLED_MS));
+	feed_answer(feed, "/none", NULL);
+	cr_assert(wait_until(feed_clients(feed) == 1, SETTLED_MS));
+	cr_assert(strstr(feed_request(feed), RESUME "9"));
+	cr_assert_not(listener_has_logged(dialled, "source refused the cursor"));
+	cr_assert_eq(cursor(), 9);
+}
+
+Test(cursors, cursor_is_kept_if_the_answer_to_an_expired_token_quotes_it)
+{
+	expect_the_cursor_after("HTTP/1.1 401 Unauthorized\r\nContent-Length: 34\r\n\r\n"
+				"{\"error\":\"token\",\"q\":{\"cursor\":9}}",
+				"answered 401");
+}
+
+Test(cursors, cursor_is_kept_if_an_answer_quotes_the_encoded_url)
+{
+	expect_the_cursor_after("HTTP/1.1 404 Not Found\r\nContent-Length: 20\r\n\r\n/login?to=cursor%3D9",
+				"answered 404");
+}
+
 Test(cursors, cursor_that_is_gone_is_dropped_without_words)
 {
 	send_numbers(9, 9);
