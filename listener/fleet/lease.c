@@ -36,6 +36,8 @@
 #define LATE_MS   1000 /* timeout of a request to Redis */
 #define LEAVE_MS  300  /* timeout of the release when closing */
 #define LEFT_MS   4000 /* how long a useless lease is left to others: longer than it lasts in the server */
+#define LAST_MS   1000 /* mean time between two requests after that: a listener that has not tried yet comes first */
+#define LAST_S    300  /* how long after that */
 #define GOOD_MS   3000 /* a lease that was held for this long was not lost because answers are often late */
 
 #define TEXT_OID 25
@@ -63,6 +65,7 @@ struct lease {
 	struct backoff backoff; /* of late answers */
 	int64_t rest_ms;        /* loop clock, when to ask again after one */
 	int64_t left_ms;        /* loop clock, until when the lease is left to others; 0: never */
+	int64_t ask_ms;         /* loop clock, when to ask again after that */
 	int64_t taken_ms;
 	int64_t answer_ms; /* how long Redis takes to answer: the longest time, which is forgotten slowly */
 	int64_t ttl_ms;    /* of the last request */
@@ -303,8 +306,10 @@ static void on_timer(uv_timer_t *timer)
 		lose_late(l);
 	if (l->state == LEASE_HELD && l->owner.is_useless && l->owner.is_useless(l->owner.arg))
 		leave(l);
-	if (l->state == LEASE_WAITING && now_ms(l) < l->rest_ms)
+	if (l->state == LEASE_WAITING && (now_ms(l) < l->rest_ms || now_ms(l) < l->ask_ms))
 		return;
+	if (l->left_ms && now_ms(l) - l->left_ms < LAST_S * 1000)
+		l->ask_ms = now_ms(l) + LAST_MS / 2 + backoff_draw() % LAST_MS;
 	if (l->path)
 		ask_kernel(l);
 	else if (l->redis)

@@ -6,7 +6,7 @@
 #define TAKEOVER_MS 10000
 
 static struct feed *feed;
-static struct listener *both[2];
+static struct listener *both[3];
 static bool is_pooled; /* through PgBouncer in transaction mode */
 static char *store;    /* conninfo or sqlite://PATH, if it is not db */
 
@@ -51,6 +51,7 @@ static void tear_down(void)
 {
 	listener_free(both[0]);
 	listener_free(both[1]);
+	listener_free(both[2]);
 	feed_free(feed);
 	database_free(db);
 }
@@ -344,4 +345,50 @@ Test(lease, beside_an_sqlite_file_another_gets_it_from_one_that_cannot_connect)
 {
 	store = suite_text("sqlite://%s", suite_path("events.db"));
 	expect_that_the_other_connects("none");
+}
+
+/* Requests of these two are sent at nearly the same times, so each would take the lease that the other one leaves. */
+Test(lease, two_that_cannot_connect_do_not_keep_it_from_a_third)
+{
+	char *nowhere = suite_text("ws://127.0.0.1:%d/", port_reserve());
+
+	feed = feed_new();
+	db = database_new();
+	start_at(nowhere, NULL, 0);
+	start_at(nowhere, NULL, 1);
+	await(listener_has_logged(both[0], "gave up an exclusive source") &&
+		      listener_has_logged(both[1], "gave up an exclusive source"),
+	      4 * SETTLED_MS);
+	start(NULL, 2);
+	cr_assert(feed_wait_clients(feed, 1, 4 * SETTLED_MS));
+}
+
+/* Each other listener would have the same cursor. */
+Test(lease, it_is_kept_while_the_feed_seems_to_refuse_the_cursor)
+{
+	const char *url;
+
+	feed = feed_new();
+	db = database_new();
+	url = suite_text("ws://127.0.0.1:%d/feed", feed_port(feed));
+	both[0] = listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = true},
+		"--config %s",
+		suite_file("cursor.json",
+			   suite_text("{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": \"%s\", "
+				      "\"url_resume\": \"%s?cursor=${cursor}\", \"cursor\": {\"kind\": \"max\"}, "
+				      "\"backoff\": {\"min_ms\": 3000, \"max_ms\": 3000, \"jitter\": false}, "
+				      "\"rules\": [{\"when\": {\"/id\": {\"exists\": true}}, \"action\": \"event\", "
+				      "\"id\": [[\"/id\"]], \"cursor\": \"/id\"}]}]}",
+				      url, url)));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS), "%s", process_last_words(listener_process(both[0])));
+	feed_send_text(feed, "{\"id\":9}");
+	await(database_long(db, "SELECT count(*) FROM cursors WHERE value = '9'") == 1, SETTLED_MS);
+	feed_answer(feed, "/feed?cursor=", "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+	feed_drop_all(feed);
+	await(listener_has_logged(both[0], "answered 400"), SETTLED_MS);
+	cr_assert(feed_wait_clients(feed, 1, 3 * SETTLED_MS));
+	feed_send_text(feed, "{\"id\":10}");
+	await(listener_has_logged(both[0], "source refused the cursor"), SETTLED_MS);
+	cr_assert_not(listener_has_logged(both[0], "gave up an exclusive source"));
 }
