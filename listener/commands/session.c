@@ -251,66 +251,124 @@ static int prepare(struct session *s, enum session_aim aim)
 
 /* --- life --- */
 
+/* A host of conninfo. */
+struct lookup {
+	struct resolve *resolve; /* NULL: done, or none is needed */
+	char *addresses;         /* as resolve_cb has them, or NULL */
+	bool is_usable;
+};
+
 static void on_looked_up(void *arg, const char *addresses, const char *error)
 {
-	(void)addresses, (void)error;
-	uv_stop(arg);
+	struct lookup *l = arg;
+
+	(void)error;
+	l->resolve = NULL;
+	l->is_usable = addresses;
+	l->addresses = addresses ? memory_strdup(addresses) : NULL;
 }
 
-static void on_too_late(uv_timer_t *timer)
+static void on_half(uv_timer_t *timer)
 {
-	timer->data = timer;
-	uv_stop(timer->loop);
+	(void)timer;
 }
 
-/* Returns false if the name server does not answer in time. libpq would wait for it as long as it takes. */
-static bool is_looked_up(const char *host, int64_t ms)
+static bool is_any(const struct lookup *all, size_t count, bool is_usable)
 {
+	for (size_t i = 0; i < count; i++)
+		if (is_usable ? all[i].is_usable : all[i].resolve != NULL)
+			return true;
+	return false;
+}
+
+/* Looks up all names at once. Of several, one whose name server does not answer gets half of the time. */
+static void look_up(struct hosts *hosts, struct lookup *all, int64_t ms)
+{
+	int64_t began_ms = clock_ms(CLOCK_MONOTONIC);
 	uv_loop_t loop;
 	uv_timer_t timer;
-	struct resolve *r;
 
 	uv_loop_init(&loop);
 	uv_timer_init(&loop, &timer);
-	timer.data = NULL;
-	uv_timer_start(&timer, on_too_late, (uint64_t)ms, 0);
-	r = resolve_start(&loop, host, 0, on_looked_up, &loop);
-	if (r)
-		uv_run(&loop, UV_RUN_DEFAULT);
-	if (r && timer.data)
-		resolve_cancel(r);
+	uv_timer_start(&timer, on_half, (uint64_t)ms / 2, (uint64_t)ms / 2);
+	for (hosts->at = 0; hosts->at < hosts->count; hosts->at++) {
+		AUTO_FREE char *host = hosts_to_look_up(hosts);
+		struct lookup *l = &all[hosts->at];
+
+		l->resolve = host ? resolve_start(&loop, host, 0, on_looked_up, l) : NULL;
+		l->is_usable = !l->resolve;
+	}
+	while (is_any(all, hosts->count, false) &&
+	       clock_ms(CLOCK_MONOTONIC) - began_ms < (is_any(all, hosts->count, true) ? ms / 2 : ms))
+		uv_run(&loop, UV_RUN_ONCE);
+	for (size_t i = 0; i < hosts->count; i++)
+		if (all[i].resolve)
+			resolve_cancel(all[i].resolve);
 	uv_close((uv_handle_t *)&timer, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	uv_loop_close(&loop);
-	return !timer.data;
 }
 
-/* Looks up the names in conninfo before a connection that has a deadline. */
-static bool are_names_known(const char *conninfo)
+/* Appends a host to the lists, once for each of its addresses. */
+static void add_host(const struct hosts *hosts, const char *addresses, struct hosts *found)
+{
+	AUTO_FREE char *host = hosts_pick(hosts, hosts->host), *port = hosts_pick(hosts, hosts->port);
+	char **lists[] = {&found->host, &found->hostaddr, &found->port};
+
+	do {
+		size_t len = addresses ? strcspn(addresses, " ") : 0;
+		const char *const more[] = {host, addresses ? addresses : "", port ? port : ""};
+
+		for (int i = 0; i < 3; i++) {
+			char *longer = memory_printf("%s%s%.*s", *lists[i] ? *lists[i] : "", *lists[i] ? "," : "",
+						     i == 1 ? (int)len : (int)strlen(more[i]), more[i]);
+
+			free(*lists[i]);
+			*lists[i] = longer;
+		}
+		addresses = addresses && addresses[len] ? addresses + len + 1 : NULL;
+	} while (addresses);
+}
+
+/* Looks up the names in conninfo before a connection that has a deadline: libpq would wait for a name server as long
+ * as it takes. found gets the hosts whose addresses are known; it stays empty if libpq needs no help. Returns false if
+ * there is none because the name server does not answer. */
+static bool find_hosts(const char *conninfo, struct hosts *found)
 {
 	struct hosts hosts = {0};
-	bool is_known = true;
+	struct lookup *all;
+	bool is_late;
 
-	if (left_ms())
-		hosts_learn(&hosts, conninfo);
-	for (; hosts.at < hosts.count && is_known; hosts.at++) {
-		AUTO_FREE char *host = hosts_to_look_up(&hosts);
-
-		is_known = !host || is_looked_up(host, left_ms());
-	}
+	hosts_learn(&hosts, conninfo);
+	all = memory_calloc(hosts.count, sizeof(*all));
+	look_up(&hosts, all, left_ms());
+	is_late = is_any(all, hosts.count, false) && !is_any(all, hosts.count, true);
+	for (hosts.at = 0; hosts.at < hosts.count; hosts.at++)
+		if (all[hosts.at].is_usable && hosts.host && !hosts.hostaddr)
+			add_host(&hosts, all[hosts.at].addresses, found);
+	for (size_t i = 0; i < hosts.count; i++)
+		free(all[i].addresses);
+	free(all);
 	hosts_free(&hosts);
-	return is_known;
+	return !is_late;
 }
 
 static struct session *connect_to(const struct config *config, enum session_aim aim)
 {
 	char seconds[24];
-	const char *const names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
-	const char *const values[] = {seconds, "wsonce", config->postgres, "UTF8", NULL};
+	const char *const names[] = {"connect_timeout",
+				     "fallback_application_name",
+				     "dbname",
+				     "client_encoding",
+				     "host",
+				     "hostaddr",
+				     "port",
+				     NULL};
+	struct hosts found = {0};
 	struct session *s;
 	int64_t timeout_ms = config->postgres_timeout_ms;
 
-	if (!are_names_known(config->postgres)) {
+	if (left_ms() && !find_hosts(config->postgres, &found)) {
 		dispatch_fail("cannot reach postgres: the name server does not answer");
 		return NULL;
 	}
@@ -320,7 +378,10 @@ static struct session *connect_to(const struct config *config, enum session_aim 
 	if (left_ms() && left_ms() < timeout_ms)
 		timeout_ms = left_ms();
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)(timeout_ms + 1999) / 1000);
+	const char *const values[] = {seconds,    "wsonce",       config->postgres, "UTF8",
+				      found.host, found.hostaddr, found.port,       NULL};
 	s->conn = memory_given(PQconnectdbParams(names, values, 1), "libpq");
+	hosts_free(&found);
 	if (PQstatus(s->conn) != CONNECTION_OK) {
 		fail(s, "cannot reach postgres", NULL);
 		session_close(s);

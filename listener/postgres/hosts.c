@@ -3,6 +3,7 @@
 #include "postgres/hosts.h"
 
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,19 @@ static void keep_option(struct hosts *h, const PQconninfoOption *o)
 		h->timeout_ms = strtoll(o->val, NULL, 10) * 1000;
 }
 
+static bool is_of_another_length(const char *list, size_t n)
+{
+	return list && count(list) != 1 && count(list) != n;
+}
+
+void hosts_free(struct hosts *h)
+{
+	free(h->host);
+	free(h->hostaddr);
+	free(h->port);
+	*h = (struct hosts){0};
+}
+
 /* Only libpq knows the hosts, and only after it has started. With this mode it stops before it looks up a name. */
 void hosts_learn(struct hosts *h, const char *conninfo)
 {
@@ -47,14 +61,10 @@ void hosts_learn(struct hosts *h, const char *conninfo)
 	PQconninfoFree(options);
 	PQfinish(conn);
 	h->count = count(h->hostaddr ? h->hostaddr : h->host);
-}
-
-void hosts_free(struct hosts *h)
-{
-	free(h->host);
-	free(h->hostaddr);
-	free(h->port);
-	*h = (struct hosts){0};
+	if (is_of_another_length(h->host, h->count) || is_of_another_length(h->port, h->count)) {
+		hosts_free(h); /* libpq refuses such lists, and says why */
+		h->count = 1;
+	}
 }
 
 /* A list with one element, such as a port, applies to all hosts. */

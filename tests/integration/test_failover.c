@@ -476,3 +476,37 @@ Test(failover, a_name_server_that_hangs_does_not_hold_up_status)
 	cr_assert_eq(run.status, 2, "%d: %s", run.status, run.errors);
 	cr_assert(strstr(run.output, "the name server does not answer"), "%s", run.output);
 }
+
+/* Nothing listens at the first host. */
+static void expect_status_by_the_second_host(const char *first)
+{
+	const char *const *slow = slow_names();
+	char *folder = database_text(db, "SHOW unix_socket_directories");
+	const char *env[] = {slow[0], slow[1],
+			     suite_text("WSONCE_POSTGRES=%s host=%s,%s port=%d,5432", database_conninfo(db), first,
+					folder, port_reserve()),
+			     NULL};
+	struct run run = run_in(env, "status --redis none");
+
+	cr_assert(strstr(run.output, " primary, "), "%s%s", run.output, run.errors);
+}
+
+Test(failover, a_name_that_is_not_found_in_time_does_not_hide_the_next_host_from_status)
+{
+	expect_status_by_the_second_host("db.test");
+}
+
+Test(failover, status_looks_up_a_name_once)
+{
+	expect_status_by_the_second_host("once.test");
+}
+
+Test(failover, a_list_of_ports_that_is_too_short_is_told)
+{
+	listener = listener_start(&(struct listener_options){.postgres = "host=127.0.0.1,127.0.0.1,127.0.0.1 port=1,2",
+							     .redis = "none",
+							     .without_waiting = true},
+				  NULL);
+	await(listener_has_logged(listener, "could not match 2 port numbers to 3 hosts"), WAIT_MS);
+	cr_assert_eq(listener_stop(listener), 0);
+}
