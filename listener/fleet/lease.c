@@ -36,7 +36,7 @@
 #define LATE_MS   1000 /* timeout of a request to Redis */
 #define LEAVE_MS  300  /* timeout of the release when closing */
 #define LEFT_MS   4000 /* how long a useless lease is left to others: longer than it lasts in the server */
-#define LAST_MS   1000 /* mean time between two requests after that: a listener that has not tried yet comes first */
+#define LAST_MS   2000 /* mean time between two requests after that: a listener that has not tried yet comes first */
 #define LAST_S    300  /* how long after that */
 #define GOOD_MS   3000 /* a lease that was held for this long was not lost because answers are often late */
 

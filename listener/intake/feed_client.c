@@ -772,7 +772,8 @@ void feed_client_start(struct feed_client *c)
 {
 	if (c->state != STATE_STANDBY)
 		return;
-	c->retry_ms = now_ms(c);
+	c->refused_ms = c->retry_ms > now_ms(c) ? now_ms(c) : 0; /* it has failed before, and still waits */
+	c->retry_ms = c->refused_ms ? c->retry_ms : now_ms(c);
 	set_state(c, STATE_DOWN);
 	uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
 }
@@ -783,7 +784,9 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->old, code);
 	drop(&c->next, code);
 	drop(&c->now, code);
-	c->retry_ms = c->refused_ms = 0;
+	c->retry_ms =
+		c->state == STATE_DOWN || c->state == STATE_STANDBY ? c->retry_ms : 0; /* a start keeps the wait */
+	c->refused_ms = 0;
 	c->is_unconfirmed = false;
 	c->is_waiting = false;
 	c->idle = IDLE_NOT;

@@ -363,6 +363,25 @@ Test(lease, two_that_cannot_connect_do_not_keep_it_from_a_third)
 	cr_assert(feed_wait_clients(feed, 1, 4 * SETTLED_MS));
 }
 
+/* A feed may ban those that dial too often. */
+Test(lease, one_that_gets_it_back_waits_as_long_as_its_profile_says)
+{
+	db = database_new();
+	both[0] = listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = true},
+		"--log-level debug --config %s",
+		suite_file("waits.json",
+			   suite_text("{\"sources\": [{\"name\": \"alone\", \"fleet\": \"exclusive\", \"url\": "
+				      "\"ws://127.0.0.1:%d/\", \"backoff\": {\"min_ms\": 60000, \"max_ms\": 60000, "
+				      "\"jitter\": false}, \"rules\": [{\"when\": {\"/id\": {\"exists\": true}}, "
+				      "\"action\": \"event\", \"id\": [[\"/id\"]]}]}]}",
+				      port_reserve())));
+	await(listener_has_logged(both[0], "gave up an exclusive source"), SETTLED_MS);
+	wait_pause_ms(6000);
+	cr_assert(listener_page_has(both[0], "/api/status", "\"down\""));
+	cr_assert_not(listener_has_logged(both[0], "failures=2"));
+}
+
 /* Each other listener would have the same cursor. */
 Test(lease, it_is_kept_while_the_feed_seems_to_refuse_the_cursor)
 {
