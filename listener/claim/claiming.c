@@ -56,6 +56,7 @@ struct claiming {
 	int64_t renew_ms;         /* loop clock: next renewal of leases */
 	int64_t watch_ms;         /* loop clock: next check if rows can be stored */
 	struct log_spell passive; /* why it cannot store */
+	bool was_warned;          /* another listener cannot store */
 };
 
 static int64_t now_ms(const struct claiming *c)
@@ -640,6 +641,11 @@ static void watch(struct claiming *c)
 		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
 	}
 	storing_check_slowness(c->storing);
+	if (presence_has_trouble(claim_presence(c->claim)) !=
+	    c->was_warned) { /* perhaps this one cannot store, either */
+		c->was_warned = !c->was_warned;
+		storing_hasten_checkin(c->storing);
+	}
 	presence_say(claim_presence(c->claim), storing_trouble(c->storing));
 }
 

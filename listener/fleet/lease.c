@@ -125,10 +125,10 @@ static void renew(struct lease *l)
 }
 
 /* Leaves the lease to others. It runs out in the server. */
-static void leave(struct lease *l)
+static void leave(struct lease *l, const char *why)
 {
 	l->left_ms = l->rest_ms = now_ms(l) + LEFT_MS;
-	lose(l, "this listener cannot connect");
+	lose(l, why);
 	if (l->fd >= 0)
 		close(l->fd);
 	l->fd = -1;
@@ -301,11 +301,12 @@ static void ask_kernel(struct lease *l)
 static void on_timer(uv_timer_t *timer)
 {
 	struct lease *l = timer->data;
+	const char *why;
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
 		lose_late(l);
-	if (l->state == LEASE_HELD && l->owner.is_useless && l->owner.is_useless(l->owner.arg))
-		leave(l);
+	if (l->state == LEASE_HELD && l->owner.why_useless && (why = l->owner.why_useless(l->owner.arg)))
+		leave(l, why);
 	if (l->state == LEASE_WAITING && (now_ms(l) < l->rest_ms || now_ms(l) < l->ask_ms))
 		return;
 	if (l->left_ms && now_ms(l) - l->left_ms < LAST_S * 1000)

@@ -419,7 +419,7 @@ static void read_answer(struct presence *p, const struct redis_reply *reply)
 	}
 	judge_database(p, other);
 	if (!p->is_foreign)
-		readings_judge(p->readings, &p->roster, p->beat_ms, now_ms(p));
+		readings_judge(p->readings, &p->roster, p->beat_ms, now_ms(p), !*p->trouble);
 }
 
 static void on_answer(void *owner, void *arg, const struct redis_reply *reply)
@@ -499,6 +499,18 @@ static void on_timer(uv_timer_t *timer)
 void presence_say(struct presence *p, const char *trouble)
 {
 	snprintf(p->trouble, sizeof(p->trouble), "%s", trouble);
+}
+
+bool presence_has_trouble(const struct presence *p)
+{
+	return roster_has_trouble(&p->roster);
+}
+
+bool presence_has_able(const struct presence *p, const char *source)
+{
+	size_t i = readings_find(p->readings, source);
+
+	return i < readings_count(p->readings) && roster_has_able(&p->roster, readings_id(p->readings, i));
 }
 
 void presence_set_state(struct presence *p, enum peer_state state)

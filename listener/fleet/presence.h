@@ -47,6 +47,10 @@ void presence_set_redis(struct presence *p, struct redis *redis);
 
 /* Sets why this listener cannot store, "" if it can, for the next beats. The text is copied. */
 void presence_say(struct presence *p, const char *trouble);
+/* True if another listener says that it cannot store. */
+bool presence_has_trouble(const struct presence *p);
+/* True if another listener that dials this source can store, as it says. */
+bool presence_has_able(const struct presence *p, const char *source);
 /* Sets what this listener does, and sends a beat at once. */
 void presence_set_state(struct presence *p, enum peer_state state);
 /* Call for each message of this source, whose name is that of its events and must outlive p. For five seconds beats say

@@ -242,11 +242,12 @@ static int64_t quiet_ms(const struct readings *all, size_t i, int64_t now_ms)
 	return r.open_ms && r.last_ms ? now_ms - r.last_ms : INT64_MAX;
 }
 
-static void judge_turn(struct readings *all, size_t i, const struct roster *roster, int64_t asked_ms, int64_t now_ms)
+static void judge_turn(struct readings *all, size_t i, const struct roster *roster, int64_t asked_ms, int64_t now_ms,
+		       bool is_able)
 {
 	const struct dialled *d = &all->items[i];
 
-	if (roster_is_reader(roster, d->id, all->seed, all->readers))
+	if (roster_is_reader(roster, d->id, all->seed, all->readers, is_able))
 		take_turn(all, i, now_ms);
 	else if (d->is_ours && now_ms - asked_ms < FRESH_MS && now_ms - d->ours_ms >= TURN_MS &&
 		 roster_is_read(roster, d->id, all->readers, quiet_ms(all, i, now_ms)))
@@ -329,7 +330,7 @@ const struct silence *readings_silence(const struct readings *all, size_t i)
 
 /* --- answers --- */
 
-void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms)
+void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms, bool is_able)
 {
 	if (!all->owner.on_ask)
 		return;
@@ -337,7 +338,7 @@ void readings_judge(struct readings *all, struct roster *roster, int64_t asked_m
 	all->has_known = true;
 	for (size_t i = 0; i < all->count; i++) {
 		if (all->readers)
-			judge_turn(all, i, roster, asked_ms, now_ms);
+			judge_turn(all, i, roster, asked_ms, now_ms, is_able);
 		judge_silence(all, i, roster, asked_ms, now_ms);
 	}
 }

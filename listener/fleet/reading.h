@@ -61,8 +61,8 @@ bool readings_may_lead(struct readings *all, size_t i);
 /* Writes the dialled sources for the next beat. Returns the end; text needs ROSTER_HEARD_SIZE bytes for each. */
 char *readings_write(struct readings *all, char *text, int64_t now_ms);
 
-/* Call when roster has a new answer; asked_ms is when it was requested. */
-void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms);
+/* Call when roster has a new answer; asked_ms is when it was requested. is_able: this listener can store. */
+void readings_judge(struct readings *all, struct roster *roster, int64_t asked_ms, int64_t now_ms, bool is_able);
 /* Call each second. Without an answer for five seconds, everybody reads everything. Also notices when a source brings
  * messages again. */
 void readings_tick(struct readings *all, int64_t now_ms);

@@ -211,6 +211,10 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 	}
 	memcpy(p->client, head.client, sizeof(p->client));
 	p->state = head.state == 'd' ? PEER_DRAINING : head.state == 'p' ? PEER_PASSIVE : PEER_WORKING;
+	if (head.end + 1 == said + len) /* it has no trouble */
+		p->unable_ms = 0;
+	else if (!p->unable_ms)
+		p->unable_ms = now_ms;
 	read_sources(p, head.sources, head.end);
 }
 
@@ -221,6 +225,14 @@ void roster_other_database(const char *said, size_t len, const char *ours, char 
 			strcmp(head.database, ours) != 0;
 
 	memcpy(found, is_other ? head.database : (char[40]){""}, sizeof(head.database));
+}
+
+bool roster_has_trouble(const struct roster *r)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (r->peers[i].is_alive && r->peers[i].unable_ms)
+			return true;
+	return false;
 }
 
 size_t roster_alive(const struct roster *r)
@@ -264,13 +276,28 @@ static const struct heard *source_of_reader(const struct peer *p, uint64_t sourc
 	return s && s->is_dialled ? s : NULL;
 }
 
-bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers)
+bool roster_has_able(const struct roster *r, uint64_t source)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!r->peers[i].unable_ms && source_of_reader(&r->peers[i], source))
+			return true;
+	return false;
+}
+
+/* True if it has not been able to store for long. A peer is noted again each second. */
+static bool is_unable(const struct peer *p)
+{
+	return p->unable_ms && p->met_ms - p->unable_ms >= ROSTER_UNABLE_MS;
+}
+
+bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers, bool is_able)
 {
 	uint64_t own = hash_score(reader_seed, source);
 	size_t before = 0;
 
 	for (size_t i = 0; i < r->count && before < readers; i++)
-		before += hash_score(r->peers[i].reader_seed, source) > own && source_of_reader(&r->peers[i], source);
+		before += hash_score(r->peers[i].reader_seed, source) > own && source_of_reader(&r->peers[i], source) &&
+			  !(is_able && is_unable(&r->peers[i]));
 	return before < readers;
 }
 
@@ -286,7 +313,8 @@ bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int
 	for (size_t i = 0; i < r->count; i++) {
 		const struct heard *s = source_of_reader(&r->peers[i], source);
 
-		if (s && !reads_well(s, quiet_ms) && roster_is_reader(r, source, r->peers[i].reader_seed, readers))
+		if (s && !reads_well(s, quiet_ms) &&
+		    roster_is_reader(r, source, r->peers[i].reader_seed, readers, !is_unable(&r->peers[i])))
 			return false;
 	}
 	return true;

@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROSTER_MAX        256  /* listeners; a further one replaces the one seen longest ago */
-#define ROSTER_NAME_MAX   300  /* bytes of a name; no listener has a longer one */
+#define ROSTER_MAX      256 /* listeners; a further one replaces the one seen longest ago */
+#define ROSTER_NAME_MAX 300 /* bytes of a name; no listener has a longer one */
+#define ROSTER_UNABLE_MS \
+	40000 /* who cannot store for longer is no reader; a Postgres that hangs is found out by then */
 #define ROSTER_SUSPECT_MS 4000 /* how long a suspect does not lead: by then a dead listener is no longer listed */
 
 enum peer_state {
@@ -41,6 +43,7 @@ struct peer {
 	bool is_alive;        /* alive, by the last answer */
 	char client[40];      /* from redis_client(); "": unknown */
 	enum peer_state state;
+	int64_t unable_ms;     /* since when it says that it cannot store; 0: it can */
 	struct heard *sources; /* sorted by id */
 	size_t source_count;
 	int64_t since_ms;   /* when one first named it */
@@ -75,6 +78,11 @@ struct heard *roster_source(const struct peer *p, uint64_t id);
 /* Sets found to the id of another database that a listener reports, or "". */
 void roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
 
+/* True if some listener that is alive cannot store. */
+bool roster_has_trouble(const struct roster *r);
+/* True if another listener that dials this source can store, as it says. */
+bool roster_has_able(const struct roster *r, uint64_t source);
+
 /* Returns how many listeners are alive. */
 size_t roster_alive(const struct roster *r);
 
@@ -88,8 +96,8 @@ struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed,
 /* Returns the seed of this name, which stays the same after a restart. */
 uint64_t roster_reader_seed(const char *name, size_t len);
 /* True if the listener with this seed is a reader of a source: by rendezvous hashing, one of the first of all that may
- * read it. */
-bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers);
+ * read it. If it can store itself (is_able), those that cannot don't count. */
+bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers, bool is_able);
 /* True if all other readers read it. Each must have been connected for five seconds. A reader without messages counts
  * only if our connection has been quiet for as long, since there may be no messages. */
 bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms);

@@ -44,6 +44,7 @@ struct profiled {
 	struct fill *fill;   /* NULL: missing events are not asked for, or the first line asks */
 	struct lease *lease; /* NULL: the source is not exclusive */
 	int64_t patience_ms; /* for so long it may fail to connect before it leaves the lease to others */
+	int64_t able_ms;     /* loop clock: when it could last store, or left the lease because it could not */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
 	struct list ledgers; /* ledgers of all connections, including closed ones */
@@ -63,6 +64,11 @@ struct profiles {
 	size_t count;
 	struct profiled *items[];
 };
+
+static int64_t now_ms(const struct profiled *s)
+{
+	return (int64_t)uv_now(s->parts->loop);
+}
 
 /* --- cursors --- */
 
@@ -286,20 +292,39 @@ static void on_lost(void *arg)
 	leave_it(arg, 0);
 }
 
+/* True if Postgres has been away for a while, but another listener can store. By then each knows if it can. */
+static bool cannot_store(struct profiled *s)
+{
+	const struct presence *fleet = s->parts->presence;
+
+	if (store_view(storing_store(pipeline_storing(s->parts->pipeline))).is_ready)
+		s->able_ms = now_ms(s);
+	if (now_ms(s) - s->able_ms < PATIENCE_MS || !fleet || !presence_has_able(fleet, s->profile->name))
+		return false;
+	s->able_ms = now_ms(s);
+	return true;
+}
+
 /* True if all attempts to connect have failed for a while: another listener may have a better way to the feed. Not
  * while the cursor could not be read again. */
-static bool is_useless(void *arg)
+static bool cannot_connect(struct profiled *s)
 {
-	struct profiled *s = arg;
 	struct source_view view = feed_client_view(s->client);
 
 	if (view.is_open || !s->patience_ms)
 		s->patience_ms = PATIENCE_MS;
-	if (!view.refused_ms || (int64_t)uv_now(s->parts->loop) - view.refused_ms < s->patience_ms ||
+	if (!view.refused_ms || now_ms(s) - view.refused_ms < s->patience_ms ||
 	    *storing_trouble(pipeline_storing(s->parts->pipeline)))
 		return false;
 	s->patience_ms = 2 * s->patience_ms < PATIENCE_MOST_MS ? 2 * s->patience_ms : PATIENCE_MOST_MS;
 	return true;
+}
+
+static const char *why_useless(void *arg)
+{
+	return cannot_store(arg)     ? "this listener cannot store, but another one can"
+	       : cannot_connect(arg) ? "this listener cannot connect"
+				     : NULL;
 }
 
 static void on_lease_closed(void *arg)
@@ -314,8 +339,7 @@ static void on_ack(void *arg, struct slice ack, int64_t came_ms)
 	struct open_connection *o = arg;
 	struct profiled *s = o->source;
 
-	lateness_note(&s->lateness, s->profile->name, came_ms, (int64_t)uv_now(s->parts->loop),
-		      s->profile->ack_deadline_ms);
+	lateness_note(&s->lateness, s->profile->name, came_ms, now_ms(s), s->profile->ack_deadline_ms);
 	feed_connection_send(o->conn, ack);
 }
 
@@ -535,8 +559,9 @@ static struct profiled *new_source(struct profiles *all, const struct profile *p
  * while it is this listener's turn. */
 static void start(struct profiled *s)
 {
-	const struct lease_owner owner = {on_acquired, on_lost, is_useless, s};
+	const struct lease_owner owner = {on_acquired, on_lost, why_useless, s};
 
+	s->able_ms = now_ms(s);
 	if (s->profile->fleet == FLEET_EXCLUSIVE)
 		s->lease = lease_open(s->parts->loop, s->parts->config, s->profile->name, &owner);
 	else if (s->parts->config->readers)

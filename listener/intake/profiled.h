@@ -3,6 +3,7 @@
 #define WSONCE_PROFILED_H
 
 #include "base/slice.h"
+#include "fleet/presence.h"
 #include "intake/feed_client.h"
 #include "pipeline/pipeline.h"
 
@@ -14,6 +15,7 @@ struct profiled_parts {
 	uv_loop_t *loop;
 	const struct config *config;
 	struct pipeline *pipeline;
+	struct presence *presence; /* NULL: there is no fleet */
 	struct dialler *dialler;
 	struct requests *requests;
 };

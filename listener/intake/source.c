@@ -191,6 +191,7 @@ struct sources *sources_open(struct ws *ws, struct presence *presence, const str
 	all->profiles = profiles_open(&(struct profiled_parts){.loop = ws_loop(ws),
 							       .config = config,
 							       .pipeline = ws_owner(ws),
+							       .presence = presence,
 							       .dialler = dialler,
 							       .requests = all->requests},
 				      all->items, all->count);

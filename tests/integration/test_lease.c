@@ -331,6 +331,35 @@ static void expect_that_the_other_connects(const char *redis)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
+/* One host loses its way to Postgres: its listener reads on only until another one can store. */
+Test(lease, another_gets_it_from_one_that_cannot_store)
+{
+	char *way = suite_path("way"), *host, *conninfo;
+
+	db = database_new();
+	cr_assert(sscanf(strstr(database_conninfo(db), "host="), "host=%ms", &host) == 1 && *host == '/');
+	cr_assert_eq(symlink(host, way), 0);
+	conninfo = suite_text("%s host=%s application_name=lost", database_conninfo(db), way);
+	feed = feed_new();
+	store = conninfo;
+	start(NULL, 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	store = NULL;
+	start(NULL, 1);
+	listener_wait_ready(both[1]);
+	unlink(way);
+	database_long(
+		db, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() "
+		    "AND application_name = 'lost'");
+	await(listener_has_logged(both[0], "this listener cannot store, but another one can"), SETTLED_MS);
+	await(feed_connections(feed) == 2, TAKEOVER_MS);
+	feed_send_text(feed, "{\"id\":\"one\"}");
+	await(bench_rows() == 1, SETTLED_MS);
+	wait_pause_ms(6000);
+	cr_assert_eq(feed_connections(feed), 2, "it came back, though it cannot store");
+	free(host);
+}
+
 Test(lease, another_gets_it_from_one_that_cannot_connect)
 {
 	expect_that_the_other_connects(NULL);

@@ -15,7 +15,7 @@ static struct readings *readings;
 static struct roster roster;
 static struct config config;
 static struct reading reading, beside; /* of the only line, or of both */
-static bool is_ours;
+static bool is_ours, is_unable;
 static int turns;
 static int64_t now;
 
@@ -116,6 +116,7 @@ struct other {
 	uint32_t messages;
 	bool is_of_another_source;
 	bool is_draining;
+	bool is_unable; /* it cannot store */
 };
 
 static void tell(int64_t asked_ms, const struct other *others, size_t n)
@@ -133,10 +134,11 @@ static void tell(int64_t asked_ms, const struct other *others, size_t n)
 						     .open_s = o->open_s,
 						     .messages = o->messages,
 						     .quiet_ms = o->quiet_s * 1000});
-		snprintf(said, sizeof(said), "2 - %c - 1 %s\n", o->is_draining ? 'd' : 'w', source);
+		snprintf(said, sizeof(said), "2 - %c - 1 %s\n%s", o->is_draining ? 'd' : 'w', source,
+			 o->is_unable ? "no route" : "");
 		roster_note(&roster, name, strlen(name), said, strlen(said), now);
 	}
-	readings_judge(readings, &roster, asked_ms, now);
+	readings_judge(readings, &roster, asked_ms, now, !is_unable);
 }
 
 #define TELL(...) \
@@ -179,6 +181,30 @@ Test(reading, who_leaves_or_does_not_dial_the_source_is_no_reader)
 	cr_assert_not(is_ours);
 	TELL({BEFORE, .is_draining = true}, {BEFORE, .is_of_another_source = true});
 	cr_assert(is_ours);
+}
+
+Test(reading, who_can_store_reads_beside_a_reader_that_has_not_been_able_to_for_forty_seconds)
+{
+	open_readings(1);
+	TELL({BEFORE, WELL});
+	TELL_FOR(40 * BEAT_MS, {BEFORE, WELL, .is_unable = true});
+	cr_assert_not(is_ours);
+	TELL_FOR(BEAT_MS, {BEFORE, WELL, .is_unable = true});
+	cr_assert(is_ours);
+	TELL_FOR(2 * TURN_MS, {BEFORE, WELL, .is_unable = true});
+	cr_assert(is_ours);
+	is_unable = true;
+	TELL_FOR(TURN_MS + BEAT_MS, {BEFORE, WELL, .is_unable = true});
+	cr_assert_not(is_ours, "it cannot store, either");
+}
+
+Test(reading, who_cannot_store_hangs_up_only_if_as_many_read_as_before)
+{
+	is_unable = true;
+	open_readings(1);
+	TELL({0, WELL});
+	TELL_FOR(60 * BEAT_MS, {0, WELL});
+	cr_assert(is_ours, "the other one may know nothing of this");
 }
 
 Test(reading, without_an_answer_everybody_reads)
