@@ -28,6 +28,7 @@
 #define SOON_MS    100 /* least time between two beats, and time until the second one, which returns the others' first */
 #define ALIVE_MS   "3000"
 #define REFUSED_MS 3000 /* how long a report counts */
+#define LEFT_MS    10000
 #define HEARD_MS   5000 /* a source without a message for this long is no longer heard */
 #define SETTLED_MS 4000 /* after connecting: a listener without a beat by then is dead */
 /* Between two beats while events wait: 10 ms for each listener (so all send 100 a second), within these limits. */
@@ -45,7 +46,8 @@ struct source {
 	uint64_t id;
 	size_t dialled; /* its number in reading.h */
 	int64_t heard_ms;
-	bool is_told; /* our last beat contained it */
+	int64_t left_ms; /* loop clock, until when others had better lead; 0: never */
+	bool is_told;    /* our last beat contained it */
 	uint64_t known_at;
 	int64_t judged_ms;
 	bool has_other_leader; /* at judged_ms */
@@ -141,6 +143,12 @@ void presence_hear(struct presence *p, const char *source)
 	s->heard_ms = now_ms(p);
 	if (!s->is_told)
 		hasten(p, p->beat_ms + SOON_MS);
+}
+
+void presence_leave_lead(struct presence *p, const char *source)
+{
+	find_source(p, source)->left_ms = now_ms(p) + LEFT_MS;
+	hasten(p, p->beat_ms + SOON_MS);
 }
 
 /* --- the leader --- */
@@ -454,7 +462,7 @@ static char *describe(struct presence *p)
 	at += snprintf(text, size, "2 %s %c %s %s ", *client ? client : "-", state, database, WSONCE_VERSION);
 	for (struct source *s = p->sources; s; s = s->hh.next) {
 		s->is_told = is_heard(p, s);
-		if (!s->is_told ||
+		if (!s->is_told || now_ms(p) < s->left_ms ||
 		    (s->dialled < readings_count(p->readings) && readings_may_lead(p->readings, s->dialled)))
 			continue;
 		roster_write(at, &(struct heard){.id = s->id, .may_lead = true});

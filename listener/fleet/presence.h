@@ -57,6 +57,10 @@ void presence_set_state(struct presence *p, enum peer_state state);
  * that this listener hears the source. */
 void presence_hear(struct presence *p, const char *source);
 
+/* Leaves this source to another leader for ten seconds: this listener cannot do all that a leader does. source is as in
+ * presence_hear(). */
+void presence_leave_lead(struct presence *p, const char *source);
+
 /* True if another listener leads the source and so stores its events first. Do not rely on it: the leader may be dead,
  * or not have received the event. */
 bool presence_has_other_leader(struct presence *p, const char *source);

@@ -327,6 +327,12 @@ static bool may_be_repeated(int status)
 	return status / 100 != 4 || status == 408 || status == 425 || status == 429;
 }
 
+/* True if another listener may have a better way to the source, or other secrets. */
+static bool is_own_trouble(int status)
+{
+	return !status || status == 401 || status == 403 || status == 407;
+}
+
 static void on_answer(void *arg, const struct request_answer *answer)
 {
 	struct fill *f = arg;
@@ -338,6 +344,8 @@ static void on_answer(void *arg, const struct request_answer *answer)
 		return;
 	}
 	feed_client_mask(f->parts.client, why);
+	if (f->parts.presence && is_own_trouble(answer->status))
+		presence_leave_lead(f->parts.presence, f->parts.profile->name);
 	if (may_be_repeated(answer->status))
 		retry(f, why, answer->wait_ms);
 	else

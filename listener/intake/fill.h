@@ -3,6 +3,7 @@
 #define WSONCE_FILL_H
 
 #include "feed/session.h"
+#include "fleet/presence.h"
 #include "intake/feed_client.h"
 #include "net/request.h"
 #include "pipeline/pipeline.h"
@@ -13,6 +14,7 @@ struct fill_parts {
 	uv_loop_t *loop;
 	struct requests *requests;
 	struct pipeline *pipeline;
+	struct presence *presence; /* NULL: there is no fleet */
 	const struct profile *profile;
 	const struct feed_client *client; /* the source's client, which knows its secrets */
 	struct session *const *session;   /* the source's session, whose variables the calls use */

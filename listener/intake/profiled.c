@@ -549,6 +549,7 @@ static struct profiled *new_source(struct profiles *all, const struct profile *p
 		s->fill = fill_new(&(struct fill_parts){.loop = parts->loop,
 							.requests = parts->requests,
 							.pipeline = parts->pipeline,
+							.presence = parts->presence,
 							.profile = profile,
 							.client = s->client,
 							.session = &s->session});

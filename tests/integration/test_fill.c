@@ -4,6 +4,7 @@
 
 #define SETTLED_MS 30000
 #define NEWCOMERS  5
+#define SOURCES    8
 
 static struct feed *feed;
 
@@ -304,6 +305,48 @@ Test(fill, a_hole_is_not_left_to_a_leader_that_started_later)
 	for (int i = 0; i < NEWCOMERS; i++)
 		start_one();
 	await(is_filled_meanwhile(), SETTLED_MS);
+}
+
+static struct listener *start_with_port(const char *name, int port)
+{
+	char *sources = suite_text("%s", "");
+
+	for (int i = 0; i < SOURCES; i++)
+		sources = suite_text("%s%s{\"name\": \"s%d\", " URL GAP FILL("") RULES "}", sources, i ? ", " : "", i,
+				     feed_port(feed), port);
+	return listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = true},
+		"--config %s", suite_file(name, suite_text("{\"sources\": [%s]}", sources)));
+}
+
+static bool are_filled_meanwhile(void)
+{
+	static int next = 4;
+	int n = 0;
+
+	send_number(next++);
+	for (int i = 0; i < SOURCES; i++)
+		n += is_counted(suite_text("wsonce_feed_filled_total{source=\"s%d\"}", i), 1);
+	return n == SOURCES;
+}
+
+/* As if a firewall let one host reach the feed, but not its HTTP interface. It probably leads some of the sources. */
+Test(fill, a_leader_whose_calls_fail_leaves_the_hole_to_another)
+{
+	struct listener *other;
+
+	bench_open();
+	listener = start_with_port("good.json", feed_port(feed));
+	other = start_with_port("bad.json", port_reserve());
+	cr_assert(feed_wait_clients(feed, 2 * SOURCES, SETTLED_MS));
+	listener_wait_ready(listener);
+	listener_wait_ready(other);
+	wait_pause_ms(3000); /* until each knows of the other */
+	answer("/missing/a/2/2", 200, "{\"list\":[{\"id\":\"e-2\",\"of\":\"a\",\"n\":2}]}");
+	send_number(1);
+	send_number(3);
+	await(are_filled_meanwhile(), SETTLED_MS);
+	listener_free(other);
 }
 
 /* A feed whose numbers jump, and one that has too much to say. */
