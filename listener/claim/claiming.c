@@ -17,6 +17,7 @@
 #define AHEAD_MOST      16384 /* events left to others at which a listener that leads no source stops reading */
 #define MOVING_MS       2000  /* the channel moves if it has announced a copy within this time */
 #define LEADING_MS      1000  /* this listener leads if it has claimed as a leader within this time */
+#define WARNED_MS       10000 /* least time between two check-ins because another listener cannot store */
 #define WATCH_MS        250   /* time between two checks whether rows can be stored */
 #define CHUNK           512   /* claims per script call */
 #define OVERDUE_MS      350   /* time after which an unclaimed event is claimed, and the channel counts as silent */
@@ -56,7 +57,7 @@ struct claiming {
 	int64_t renew_ms;         /* loop clock: next renewal of leases */
 	int64_t watch_ms;         /* loop clock: next check if rows can be stored */
 	struct log_spell passive; /* why it cannot store */
-	bool was_warned;          /* another listener cannot store */
+	int64_t warned_ms;        /* loop clock: when it last checked in early, since another one cannot store */
 };
 
 static int64_t now_ms(const struct claiming *c)
@@ -641,9 +642,8 @@ static void watch(struct claiming *c)
 		log_spell_off(&c->passive, now_ms(c), "storing again, resuming claims");
 	}
 	storing_check_slowness(c->storing);
-	if (presence_has_trouble(claim_presence(c->claim)) !=
-	    c->was_warned) { /* perhaps this one cannot store, either */
-		c->was_warned = !c->was_warned;
+	if (presence_has_trouble(claim_presence(c->claim)) && now_ms(c) - c->warned_ms >= WARNED_MS) {
+		c->warned_ms = now_ms(c); /* perhaps this one cannot store, either: find out */
 		storing_hasten_checkin(c->storing);
 	}
 	presence_say(claim_presence(c->claim), storing_trouble(c->storing));
