@@ -345,7 +345,7 @@ static void on_answer(void *arg, const struct request_answer *answer)
 	}
 	feed_client_mask(f->parts.client, why);
 	if (f->parts.presence && is_own_trouble(answer->status))
-		presence_leave_lead(f->parts.presence, f->parts.profile->name);
+		presence_leave_lead(f->parts.presence, profile_row_source(f->parts.profile));
 	if (may_be_repeated(answer->status))
 		retry(f, why, answer->wait_ms);
 	else

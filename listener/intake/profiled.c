@@ -292,14 +292,15 @@ static void on_lost(void *arg)
 	leave_it(arg, 0);
 }
 
-/* True if Postgres has been away for a while, but another listener can store. By then each knows if it can. */
+/* True if Postgres has been away for a while, but another listener can store. By then each has asked Postgres. */
 static bool cannot_store(struct profiled *s)
 {
 	const struct presence *fleet = s->parts->presence;
 
 	if (store_view(storing_store(pipeline_storing(s->parts->pipeline))).is_ready)
 		s->able_ms = now_ms(s);
-	if (now_ms(s) - s->able_ms < PATIENCE_MS || !fleet || !presence_has_able(fleet, s->profile->name))
+	if (now_ms(s) - s->able_ms < PATIENCE_MS + s->parts->config->postgres_timeout_ms || !fleet ||
+	    !presence_has_able(fleet, s->profile->name))
 		return false;
 	s->able_ms = now_ms(s);
 	return true;

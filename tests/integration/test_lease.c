@@ -9,6 +9,7 @@ static struct feed *feed;
 static struct listener *both[3];
 static bool is_pooled; /* through PgBouncer in transaction mode */
 static char *store;    /* conninfo or sqlite://PATH, if it is not db */
+static const char *more = "";
 
 static struct listener *start_at(const char *url, const char *redis, int i)
 {
@@ -24,7 +25,7 @@ static struct listener *start_at(const char *url, const char *redis, int i)
 								   .redis = redis,
 								   .without_ingest = true,
 								   .without_waiting = true},
-					"--log-level debug --config %s", config);
+					"--log-level debug %s --config %s", more, config);
 }
 
 static struct listener *start(const char *redis, int i)
@@ -342,6 +343,7 @@ Test(lease, another_gets_it_from_one_that_cannot_store)
 	conninfo = suite_text("%s host=%s application_name=lost", database_conninfo(db), way);
 	feed = feed_new();
 	store = conninfo;
+	more = "--postgres-timeout 2";
 	start(NULL, 0);
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	store = NULL;
