@@ -309,25 +309,29 @@ static void look_up(struct hosts *hosts, struct lookup *all, int64_t ms)
 	uv_loop_close(&loop);
 }
 
+static void append(char **list, const char *item, size_t len)
+{
+	char *longer = memory_printf("%s%s%.*s", *list ? *list : "", *list ? "," : "", (int)len, item);
+
+	free(*list);
+	*list = longer;
+}
+
 /* Appends a host to the lists, once for each of its addresses. */
 static void add_host(const struct hosts *hosts, const char *addresses, struct hosts *found)
 {
 	AUTO_FREE char *host = hosts_pick(hosts, hosts->host), *port = hosts_pick(hosts, hosts->port);
-	char **lists[] = {&found->host, &found->hostaddr, &found->port};
 
-	do {
-		size_t len = addresses ? strcspn(addresses, " ") : 0;
-		const char *const more[] = {host, addresses ? addresses : "", port ? port : ""};
+	for (const char *at = addresses ? addresses : "";; at++) {
+		size_t len = strcspn(at, " ");
 
-		for (int i = 0; i < 3; i++) {
-			char *longer = memory_printf("%s%s%.*s", *lists[i] ? *lists[i] : "", *lists[i] ? "," : "",
-						     i == 1 ? (int)len : (int)strlen(more[i]), more[i]);
-
-			free(*lists[i]);
-			*lists[i] = longer;
-		}
-		addresses = addresses && addresses[len] ? addresses + len + 1 : NULL;
-	} while (addresses);
+		append(&found->host, host, strlen(host));
+		append(&found->hostaddr, at, len);
+		append(&found->port, port ? port : "", port ? strlen(port) : 0);
+		at += len;
+		if (!*at)
+			break;
+	}
 }
 
 /* Looks up the names in conninfo before a connection that has a deadline: libpq would wait for a name server as long

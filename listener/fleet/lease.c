@@ -30,15 +30,15 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS    1200 /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
-#define MARGIN_MS 300  /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
-#define ASK_MS    250  /* time between two requests */
-#define LATE_MS   1000 /* timeout of a request to Redis */
-#define LEAVE_MS  300  /* timeout of the release when closing */
-#define LEFT_MS   4000 /* how long a useless lease is left to others: longer than it lasts in the server */
-#define LAST_MS   2000 /* mean time between two requests after that: a listener that has not tried yet comes first */
-#define LAST_S    300  /* how long after that */
-#define GOOD_MS   3000 /* a lease that was held for this long was not lost because answers are often late */
+#define TTL_MS      1200 /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
+#define MARGIN_MS   300  /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
+#define ASK_MS      250  /* time between two requests */
+#define LATE_MS     1000 /* timeout of a request to Redis */
+#define LEAVE_MS    300  /* timeout of the release when closing */
+#define LEFT_MS     4000 /* how long a useless lease is left to others: longer than it lasts in the server */
+#define LAST_MS     2000 /* mean time between two requests after that: a listener that has not tried yet comes first */
+#define LAST_FOR_MS 300000 /* how long after that */
+#define GOOD_MS     3000   /* a lease that was held for this long was not lost because answers are often late */
 
 #define TEXT_OID 25
 
@@ -309,7 +309,7 @@ static void on_timer(uv_timer_t *timer)
 		leave(l, why);
 	if (l->state == LEASE_WAITING && (now_ms(l) < l->rest_ms || now_ms(l) < l->ask_ms))
 		return;
-	if (l->left_ms && now_ms(l) - l->left_ms < LAST_S * 1000)
+	if (l->left_ms && now_ms(l) - l->left_ms < LAST_FOR_MS)
 		l->ask_ms = now_ms(l) + LAST_MS / 2 + backoff_draw() % LAST_MS;
 	if (l->path)
 		ask_kernel(l);

@@ -51,8 +51,9 @@ struct postgres {
 	struct poll *poll; /* NULL if the socket is not watched */
 	uv_timer_t timer;  /* the next attempt, or the deadline */
 	struct hosts hosts;
-	size_t failed;    /* failed attempts since it was last READY */
-	int64_t ready_ms; /* loop clock, when it became READY */
+	size_t failed;     /* failed attempts since it was last READY */
+	unsigned int mute; /* of these, attempts at an address that did not answer */
+	int64_t ready_ms;  /* loop clock, when it became READY */
 	struct backoff backoff;
 	PGresult *last;                        /* result of the current query */
 	struct slice piece;                    /* rest of the current piece of a COPY, owned by the caller */
@@ -250,10 +251,15 @@ static void on_deadline(uv_timer_t *timer)
 	char why[200];
 
 	if (p->resolve) {
-		lose(p, "the name of the server was not found within the postgres timeout");
+		AUTO_FREE char *host = hosts_pick(&p->hosts, p->hosts.host);
+
+		snprintf(why, sizeof(why), "the name server did not answer for %.100s within the postgres timeout",
+			 host);
+		lose(p, why);
 		return;
 	}
 	if (p->state == POSTGRES_CONNECTING) {
+		p->mute++;
 		snprintf(why, sizeof(why), "no connection to %.100s within the postgres timeout", PQhost(p->conn));
 		lose(p, why);
 		return;
@@ -554,7 +560,7 @@ static void finish_preparing(struct postgres *p)
 {
 	p->was_ready = true;
 	p->error[0] = '\0';
-	p->failed = 0;
+	p->failed = p->mute = 0;
 	p->ready_ms = (int64_t)uv_now(p->loop);
 	counters.postgres_connects++;
 	uv_timer_stop(&p->timer);
@@ -1030,7 +1036,8 @@ static void on_addresses(void *arg, const char *addresses, const char *error)
 		lose(p, why);
 }
 
-/* libpq would look up a name in this thread, and feeds would not be read meanwhile. */
+/* libpq would look up a name in this thread, and feeds would not be read meanwhile. It goes on to the next address of a
+ * host only after an error, so after one that did not answer it gets another first. */
 static void connect_now(struct postgres *p)
 {
 	AUTO_FREE char *host = NULL;
@@ -1042,7 +1049,7 @@ static void connect_now(struct postgres *p)
 		hosts_learn(&p->hosts, p->settings.conninfo);
 	host = hosts_to_look_up(&p->hosts);
 	if (host)
-		p->resolve = resolve_start(p->loop, host, (unsigned int)(p->failed / p->hosts.count), on_addresses, p);
+		p->resolve = resolve_start(p->loop, host, p->mute, on_addresses, p);
 	if (!p->resolve)
 		dial(p, NULL);
 }

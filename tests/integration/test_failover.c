@@ -3,8 +3,10 @@
 #include "support.h"
 #include "bench.h"
 
+#include <arpa/inet.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <unistd.h>
 
 #define WAIT_MS 20000
@@ -51,9 +53,27 @@ Test(failover, a_name_server_that_hangs_does_not_stop_the_listener)
 
 	bench_serve((struct listener_options){.postgres = conninfo, .redis = "none", .env = slow_names()},
 		    "--postgres-timeout 1");
-	cr_assert(listener_has_logged(listener, "the name of the server was not found within the postgres timeout"));
+	cr_assert(listener_has_logged(listener, "the name server did not answer for db.test within"));
 	send_event("a");
 	must_be_acked("persisted");
+}
+
+Test(failover, an_address_that_hangs_does_not_hide_the_next_one)
+{
+	int port = port_reserve(), first = port_listen(port), second = socket(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+	inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
+	cr_assert_eq(bind(second, (struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(listen(second, 1), 0);
+	listener = listener_start(&(struct listener_options){.postgres = suite_text("host=two.test port=%d", port),
+							     .redis = "none",
+							     .env = slow_names(),
+							     .without_waiting = true},
+				  "--postgres-timeout 1");
+	await(poll(&(struct pollfd){.fd = second, .events = POLLIN}, 1, 0) == 1, WAIT_MS);
+	close(first);
+	close(second);
 }
 
 Test(failover, a_host_that_refuses_is_named)

@@ -1,5 +1,5 @@
 /* slow_names.c simulates a name server that does not answer: a library to preload. Names below .test are looked up for
- * half a minute, in vain. A process finds once.test the first time. */
+ * half a minute, in vain. A process finds once.test the first time. two.test has two addresses. */
 #include <dlfcn.h>
 #include <netdb.h>
 #include <string.h>
@@ -17,6 +17,8 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 		return real(name, service, hints, found);
 	if (strcmp(name, "once.test") == 0 && !asked++)
 		return real("127.0.0.1", service, hints, found);
+	if (strcmp(name, "two.test") == 0 && real("127.0.0.1", service, hints, found) == 0)
+		return real("127.0.0.2", service, hints, &(*found)->ai_next);
 	sleep(30);
 	return EAI_AGAIN;
 }
