@@ -643,7 +643,7 @@ static void watch(struct claiming *c)
 	}
 	storing_check_slowness(c->storing);
 	if (presence_has_trouble(claim_presence(c->claim)) && now_ms(c) - c->warned_ms >= WARNED_MS) {
-		c->warned_ms = now_ms(c); /* perhaps this one cannot store, either: find out */
+		c->warned_ms = now_ms(c); /* find out whether this one can */
 		storing_hasten_checkin(c->storing);
 	}
 	presence_say(claim_presence(c->claim), storing_trouble(c->storing));

@@ -46,7 +46,7 @@ struct source {
 	uint64_t id;
 	size_t dialled; /* its number in reading.h */
 	int64_t heard_ms;
-	int64_t left_ms; /* loop clock, until when others had better lead; 0: never */
+	int64_t left_ms; /* loop clock, until when others should lead; 0: never */
 	bool is_told;    /* our last beat contained it */
 	uint64_t known_at;
 	int64_t judged_ms;
