@@ -336,7 +336,7 @@ static void add_host(const struct hosts *hosts, const char *addresses, struct ho
 
 /* Looks up the names in conninfo before a connection that has a deadline: libpq would wait for a name server as long
  * as it takes. found gets the hosts whose addresses are known; it stays empty if libpq needs no help. Returns false if
- * there is none because the name server does not answer. */
+ * the name server does not answer for any of them. */
 static bool find_hosts(const char *conninfo, struct hosts *found)
 {
 	struct hosts hosts = {0};

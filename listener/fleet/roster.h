@@ -8,7 +8,8 @@
 
 #define ROSTER_MAX      256 /* listeners; a further one replaces the one seen longest ago */
 #define ROSTER_NAME_MAX 300 /* bytes of a name; no listener has a longer one */
-/* A listener that cannot store for longer is no reader. By then a Postgres that hangs has been noticed. */
+/* A listener that cannot store for longer does not count as a reader. By then all have noticed a Postgres that hangs.
+ */
 #define ROSTER_UNABLE_MS  40000
 #define ROSTER_SUSPECT_MS 4000 /* how long a suspect does not lead: by then a dead listener is no longer listed */
 

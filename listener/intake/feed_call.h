@@ -21,4 +21,10 @@ struct request *feed_call_send(struct requests *requests, const struct profile *
 /* Returns true for a status of 2xx; else sets why to the server's answer. */
 bool feed_call_succeeded(const struct request_answer *answer, char why[FEED_CALL_REASON]);
 
+/* True if this HTTP status refuses whoever asks, not what is asked: 401, 403 or 407. */
+static inline bool feed_call_is_about_access(int status)
+{
+	return status == 401 || status == 403 || status == 407;
+}
+
 #endif

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "base/timestamp.h"
 #include "feed/secrets.h"
+#include "intake/feed_call.h"
 #include "intake/feed_connection.h"
 #include "event/line_minutes.h"
 #include "event/rejected.h"
@@ -267,18 +268,13 @@ static bool names_cursor(const char *words)
 	return at;
 }
 
-/* True if a status refuses whoever asks. A page that says so may quote the request, and have styles with cursors. */
-static bool is_about_access(int status)
-{
-	return status == 401 || status == 403 || status == 407;
-}
-
 /* True if a connection without events ended because the feed refused the cursor. Feeds say so in the answer to the
- * handshake, in a close frame, or in an error message; 410 (gone) and 416 (not in the range) need no words. */
+ * handshake, in a close frame, or in an error message; 410 (gone) and 416 (not in the range) need no words. A page that
+ * refuses access may quote the request, or have styles with cursors. */
 static bool refuses_cursor(const struct feed_client *c, const struct dial_end *end)
 {
-	bool has_said = end && (end->close_code ||
-				(end->status / 100 == 4 && end->status != 429 && !is_about_access(end->status)));
+	bool has_said = end && (end->close_code || (end->status / 100 == 4 && end->status != 429 &&
+						    !feed_call_is_about_access(end->status)));
 	bool is_gone = end && (end->status == 410 || end->status == 416);
 
 	return is_gone || (has_said && names_cursor(end->reason)) ||
@@ -318,10 +314,11 @@ static void drop_withheld(struct feed_client *c)
 static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
 	struct slice mark = session_mark(c->p.session);
-	bool is_mute = end && (end->was_open ? !feed_connection_has_data(c->now) &&
-						       now_ms(c) - feed_connection_opened_ms(c->now) < MUTE_MS
-					     : end->status == 400 ||
-						       (is_about_access(end->status) && names_cursor(end->reason)));
+	bool is_mute =
+		end &&
+		(end->was_open
+			 ? !feed_connection_has_data(c->now) && now_ms(c) - feed_connection_opened_ms(c->now) < MUTE_MS
+			 : end->status == 400 || (feed_call_is_about_access(end->status) && names_cursor(end->reason)));
 
 	if (c->withheld) {
 		session_restore(c->p.session, (struct slice){c->withheld, strlen(c->withheld)}, c->withheld_s);

@@ -327,12 +327,6 @@ static bool may_be_repeated(int status)
 	return status / 100 != 4 || status == 408 || status == 425 || status == 429;
 }
 
-/* True if another listener may have a better way to the source, or other secrets. */
-static bool is_own_trouble(int status)
-{
-	return !status || status == 401 || status == 403 || status == 407;
-}
-
 static void on_answer(void *arg, const struct request_answer *answer)
 {
 	struct fill *f = arg;
@@ -344,7 +338,8 @@ static void on_answer(void *arg, const struct request_answer *answer)
 		return;
 	}
 	feed_client_mask(f->parts.client, why);
-	if (f->parts.presence && is_own_trouble(answer->status))
+	/* Another listener may have a better way to the source, or other secrets. */
+	if (f->parts.presence && (!answer->status || feed_call_is_about_access(answer->status)))
 		presence_leave_lead(f->parts.presence, profile_row_source(f->parts.profile));
 	if (may_be_repeated(answer->status))
 		retry(f, why, answer->wait_ms);

@@ -14,7 +14,7 @@ struct fill_parts {
 	uv_loop_t *loop;
 	struct requests *requests;
 	struct pipeline *pipeline;
-	struct presence *presence; /* NULL: there is no fleet */
+	struct presence *presence; /* NULL: this listener is alone */
 	const struct profile *profile;
 	const struct feed_client *client; /* the source's client, which knows its secrets */
 	struct session *const *session;   /* the source's session, whose variables the calls use */

@@ -15,7 +15,7 @@ struct profiled_parts {
 	uv_loop_t *loop;
 	const struct config *config;
 	struct pipeline *pipeline;
-	struct presence *presence; /* NULL: there is no fleet */
+	struct presence *presence; /* NULL: this listener is alone */
 	struct dialler *dialler;
 	struct requests *requests;
 };

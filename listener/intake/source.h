@@ -13,8 +13,8 @@
 
 struct sources;
 
-/* Connects and reconnects to every URL and feed of config. presence (NULL: there is no fleet) reports them, and must
- * outlive the result. On failure returns NULL with a sentence in error. */
+/* Connects and reconnects to every URL and feed of config. presence (NULL: this listener is alone) reports them, and
+ * must outlive the result. On failure returns NULL with a sentence in error. */
 struct sources *sources_open(struct ws *ws, struct presence *presence, const struct config *config, char *error,
 			     size_t size);
 

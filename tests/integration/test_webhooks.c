@@ -828,7 +828,7 @@ Test(webhooks, webhook_that_an_operator_pauses_waits_and_is_named)
 	wait_rows("state = 'delivered'", 3, SOON_MS);
 	run_expect(db, 0, "shop                 delivering pending 0 (0 failing), dead 0\n", "webhooks list");
 	run_expect_error(db, 1, "not paused", "webhooks resume shop");
-	/* A webhook that was removed is no problem after its deliveries have been discarded. */
+	/* A removed webhook is not reported once its deliveries have been discarded. */
 	database_exec(
 		db,
 		"INSERT INTO webhook_pauses (target, reason) VALUES ('retired', 'its receiver answered 410 (Gone)')");

@@ -67,7 +67,7 @@ Test(idle, a_greeting_does_not_end_it)
 Test(idle, an_answer_to_a_ping_ends_it)
 {
 	for (enum idle i = IDLE_UNANSWERED; i <= IDLE_TIMED_OUT; i++) {
-		cr_assert_eq(look(i, &limit, 0, 0, -1, 100), i, "the answer to the upgrade is none");
+		cr_assert_eq(look(i, &limit, 0, 0, -1, 100), i, "the answer to the upgrade is not a sign of life");
 		cr_assert_eq(look(i, &limit, 100, 101, -1, 200), IDLE_NOT);
 		cr_assert_eq(look(i, &limit, 100, 100, 200, 300), i, "it came before the ping");
 		cr_assert_eq(look(i, &limit, 201, 201, 200, 300), IDLE_NOT);
