@@ -309,31 +309,6 @@ static void look_up(struct hosts *hosts, struct lookup *all, int64_t ms)
 	uv_loop_close(&loop);
 }
 
-static void append(char **list, const char *item, size_t len)
-{
-	char *longer = memory_printf("%s%s%.*s", *list ? *list : "", *list ? "," : "", (int)len, item);
-
-	free(*list);
-	*list = longer;
-}
-
-/* Appends a host to the lists, once for each of its addresses. */
-static void add_host(const struct hosts *hosts, const char *addresses, struct hosts *found)
-{
-	AUTO_FREE char *host = hosts_pick(hosts, hosts->host), *port = hosts_pick(hosts, hosts->port);
-
-	for (const char *at = addresses ? addresses : "";; at++) {
-		size_t len = strcspn(at, " ");
-
-		append(&found->host, host, strlen(host));
-		append(&found->hostaddr, at, len);
-		append(&found->port, port ? port : "", port ? strlen(port) : 0);
-		at += len;
-		if (!*at)
-			break;
-	}
-}
-
 /* Looks up the names in conninfo before a connection that has a deadline: libpq would wait for a name server as long
  * as it takes. found gets the hosts whose addresses are known; it stays empty if libpq needs no help. Returns false if
  * the name server does not answer for any of them. */
@@ -349,7 +324,7 @@ static bool find_hosts(const char *conninfo, struct hosts *found)
 	is_late = is_any(all, hosts.count, false) && !is_any(all, hosts.count, true);
 	for (hosts.at = 0; hosts.at < hosts.count; hosts.at++)
 		if (all[hosts.at].is_usable && hosts.host && !hosts.hostaddr)
-			add_host(&hosts, all[hosts.at].addresses, found);
+			hosts_append(found, &hosts, all[hosts.at].addresses);
 	for (size_t i = 0; i < hosts.count; i++)
 		free(all[i].addresses);
 	free(all);

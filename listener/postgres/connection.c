@@ -992,24 +992,14 @@ static void on_connect_step(struct postgres *p)
 /* addresses: those of the host, which libpq tries in this order; NULL: it needs none. */
 static void dial(struct postgres *p, const char *addresses)
 {
-	char *host = hosts_pick(&p->hosts, p->hosts.host), *port = hosts_pick(&p->hosts, p->hosts.port);
-	char *hostaddr = hosts_pick(&p->hosts, p->hosts.hostaddr);
-	char *longer;
+	struct hosts one = {0};
 	const char *const names[] = {
 		"dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", NULL};
 
-	if (addresses)
-		hostaddr = memory_strdup(addresses);
-	for (char *at = addresses ? hostaddr : NULL; at && (at = strchr(at, ' ')); *at++ = ',') {
-		longer = memory_printf("%s,%.*s", host, (int)strcspn(host, ","), host); /* one for each address */
-		free(host);
-		host = longer;
-	}
-	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", host, hostaddr, port, NULL};
+	hosts_append(&one, &p->hosts, addresses);
+	const char *const values[] = {p->settings.conninfo, "wsonce", "UTF8", one.host, one.hostaddr, one.port, NULL};
 	p->conn = memory_given(PQconnectStartParams(names, values, 1), "libpq");
-	free(host);
-	free(hostaddr);
-	free(port);
+	hosts_free(&one);
 	if (PQstatus(p->conn) == CONNECTION_BAD) {
 		fail_to_connect(p);
 		return;

@@ -91,3 +91,25 @@ char *hosts_to_look_up(const struct hosts *h)
 	free(host);
 	return NULL;
 }
+
+static void append(char **list, const char *item)
+{
+	char *longer = *list ? memory_printf("%s,%s", *list, item ? item : "") : memory_strdup(item ? item : "");
+
+	free(*list);
+	*list = longer;
+}
+
+void hosts_append(struct hosts *to, const struct hosts *h, const char *addresses)
+{
+	AUTO_FREE char *host = hosts_pick(h, h->host), *port = hosts_pick(h, h->port);
+	AUTO_FREE char *list = addresses ? memory_strdup(addresses) : hosts_pick(h, h->hostaddr);
+	char *rest = list, *address;
+
+	do {
+		address = strsep(&rest, " ");
+		append(&to->host, host);
+		append(&to->hostaddr, address);
+		append(&to->port, port);
+	} while (rest);
+}

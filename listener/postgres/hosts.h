@@ -24,5 +24,8 @@ void hosts_free(struct hosts *h);
 char *hosts_pick(const struct hosts *h, const char *list);
 /* Returns the current host's name, on the heap; NULL if it is an address or the folder of a socket. */
 char *hosts_to_look_up(const struct hosts *h);
+/* Appends the current host to the lists of to, once for each of its addresses, which are separated by spaces; once if
+ * addresses is NULL: then it needs none. Does not count them. */
+void hosts_append(struct hosts *to, const struct hosts *h, const char *addresses);
 
 #endif
