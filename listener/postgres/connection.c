@@ -1039,7 +1039,7 @@ static void connect_now(struct postgres *p)
 		hosts_learn(&p->hosts, p->settings.conninfo);
 	host = hosts_to_look_up(&p->hosts);
 	if (host)
-		p->resolve = resolve_start(p->loop, host, p->mute, on_addresses, p);
+		p->resolve = resolve_start(p->loop, host, p->mute / (unsigned int)p->hosts.count, on_addresses, p);
 	if (!p->resolve)
 		dial(p, NULL);
 }

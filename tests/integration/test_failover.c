@@ -58,22 +58,30 @@ Test(failover, a_name_server_that_hangs_does_not_stop_the_listener)
 	must_be_acked("persisted");
 }
 
+/* Here both hosts have a first address that hangs, and the second host is away. */
 Test(failover, an_address_that_hangs_does_not_hide_the_next_one)
 {
-	int port = port_reserve(), first = port_listen(port), second = socket(AF_INET, SOCK_STREAM, 0);
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	int port = port_reserve(), away = port_reserve(), ends[] = {port_listen(port), port_listen(away)};
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	struct pollfd next = {.events = POLLIN};
 
 	inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
-	cr_assert_eq(bind(second, (struct sockaddr *)&address, sizeof(address)), 0);
-	cr_assert_eq(listen(second, 1), 0);
-	listener = listener_start(&(struct listener_options){.postgres = suite_text("host=two.test port=%d", port),
-							     .redis = "none",
-							     .env = slow_names(),
-							     .without_waiting = true},
-				  "--postgres-timeout 1");
-	await(poll(&(struct pollfd){.fd = second, .events = POLLIN}, 1, 0) == 1, WAIT_MS);
-	close(first);
-	close(second);
+	for (int i = 0; i < 2; i++) {
+		address.sin_port = htons((uint16_t)(i ? port : away));
+		next.fd = socket(AF_INET, SOCK_STREAM, 0);
+		cr_assert_eq(bind(next.fd, (struct sockaddr *)&address, sizeof(address)), 0);
+		cr_assert_eq(listen(next.fd, 1), 0);
+	}
+	listener = listener_start(
+		&(struct listener_options){.postgres = suite_text("host=two.test,two.test port=%d,%d", port, away),
+					   .redis = "none",
+					   .env = slow_names(),
+					   .without_waiting = true},
+		"--postgres-timeout 1");
+	await(poll(&next, 1, 0) == 1, WAIT_MS);
+	close(ends[0]);
+	close(ends[1]);
+	close(next.fd);
 }
 
 Test(failover, a_host_that_refuses_is_named)
