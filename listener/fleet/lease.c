@@ -30,13 +30,13 @@
 #include "redis/resp.h"
 #include "release.lua.h"
 
-#define TTL_MS      1200 /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
-#define MARGIN_MS   300  /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
-#define ASK_MS      250  /* time between two requests */
-#define LATE_MS     1000 /* timeout of a request to Redis */
-#define LEAVE_MS    300  /* timeout of the release when closing */
-#define LEFT_MS     4000 /* how long a useless lease is left to others: longer than it lasts in the server */
-#define LAST_MS     2000 /* mean time between two requests after that: a listener that has not tried yet comes first */
+#define TTL_MS      1200   /* how long the lease lasts in the server after a renewal; longer if Redis is slow */
+#define MARGIN_MS   300    /* give the lease up this long before it ends; more than ASK_MS, the period of the check */
+#define ASK_MS      250    /* time between two requests */
+#define LATE_MS     1000   /* timeout of a request to Redis */
+#define LEAVE_MS    300    /* timeout of the release when closing */
+#define LEFT_MS     4000   /* how long a useless lease is left to others: longer than it lasts in the server */
+#define LAST_MS     2000   /* mean time between two requests after that, or if it would be useless: others come first */
 #define LAST_FOR_MS 300000 /* how long after that */
 #define GOOD_MS     3000   /* a lease that was held for this long was not lost because answers are often late */
 
@@ -301,15 +301,15 @@ static void ask_kernel(struct lease *l)
 static void on_timer(uv_timer_t *timer)
 {
 	struct lease *l = timer->data;
-	const char *why;
+	const char *why = l->owner.why_useless ? l->owner.why_useless(l->owner.arg) : NULL;
 
 	if (l->state == LEASE_HELD && now_ms(l) >= l->until_ms)
 		lose_late(l);
-	if (l->state == LEASE_HELD && l->owner.why_useless && (why = l->owner.why_useless(l->owner.arg)))
+	if (l->state == LEASE_HELD && why)
 		leave(l, why);
 	if (l->state == LEASE_WAITING && (now_ms(l) < l->rest_ms || now_ms(l) < l->ask_ms))
 		return;
-	if (l->left_ms && now_ms(l) - l->left_ms < LAST_FOR_MS)
+	if (why || (l->left_ms && now_ms(l) - l->left_ms < LAST_FOR_MS))
 		l->ask_ms = now_ms(l) + LAST_MS / 2 + backoff_draw() % LAST_MS;
 	if (l->path)
 		ask_kernel(l);

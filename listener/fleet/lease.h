@@ -15,8 +15,8 @@ struct lease_owner {
 	void (*on_acquired)(void *arg);
 	/* Close the connection at once: another listener may get the lease. */
 	void (*on_lost)(void *arg);
-	/* Asked a few times a second while the lease is held. Returns why this listener cannot use it, but another one
-	 * perhaps can, or NULL: it gives the lease up for a moment. Without the function: never. */
+	/* Asked a few times a second. Returns why this listener cannot use the lease, but another one perhaps can, or
+	 * NULL: it gives the lease up for a moment, or lets others ask first. Without the function: never. */
 	const char *(*why_useless)(void *arg);
 	void *arg;
 };

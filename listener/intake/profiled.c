@@ -44,7 +44,7 @@ struct profiled {
 	struct fill *fill;   /* NULL: missing events are not asked for, or the first line asks */
 	struct lease *lease; /* NULL: the source is not exclusive */
 	int64_t patience_ms; /* for so long it may fail to connect before it leaves the lease to others */
-	int64_t able_ms;     /* loop clock: when it could last store, or left the lease because it could not */
+	int64_t able_ms;     /* loop clock: when it could last store, nobody else could, or it got the lease */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
 	struct list ledgers; /* ledgers of all connections, including closed ones */
@@ -283,7 +283,10 @@ void profiled_redial(struct profiled *s, const char *reason)
 
 static void on_acquired(void *arg)
 {
-	go(arg);
+	struct profiled *s = arg;
+
+	s->able_ms = now_ms(s);
+	go(s);
 }
 
 /* Sends no close frame: another listener may connect at once. */
@@ -292,18 +295,16 @@ static void on_lost(void *arg)
 	leave_it(arg, 0);
 }
 
-/* True if Postgres has been away for a while, but another listener can store. By then each has asked Postgres. */
+/* True if for a while another listener could store, and this one could not. By then each has asked Postgres, and is
+ * back if Postgres was away for all. */
 static bool cannot_store(struct profiled *s)
 {
 	const struct presence *fleet = s->parts->presence;
 
-	if (store_view(storing_store(pipeline_storing(s->parts->pipeline))).is_ready)
-		s->able_ms = now_ms(s);
-	if (now_ms(s) - s->able_ms < PATIENCE_MS + s->parts->config->postgres_timeout_ms || !fleet ||
+	if (store_view(storing_store(pipeline_storing(s->parts->pipeline))).is_ready || !fleet ||
 	    !presence_has_able(fleet, s->profile->name))
-		return false;
-	s->able_ms = now_ms(s);
-	return true;
+		s->able_ms = now_ms(s);
+	return now_ms(s) - s->able_ms >= PATIENCE_MS + s->parts->config->postgres_timeout_ms;
 }
 
 /* True if all attempts to connect have failed for a while: another listener may have a better way to the feed. Not

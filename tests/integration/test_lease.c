@@ -362,6 +362,39 @@ Test(lease, another_gets_it_from_one_that_cannot_store)
 	free(host);
 }
 
+/* The host of the holder and of Postgres fails. For three seconds the dead one counts as one that can store, and when
+ * Postgres is back, one of the others is the first that can. */
+Test(lease, it_is_kept_while_postgres_is_away_for_all)
+{
+	struct postgres *pg = postgres_new();
+	char *way = suite_path("way");
+
+	cr_assert_eq(symlink(postgres_directory(pg), way), 0);
+	db = postgres_database(pg);
+	feed = feed_new();
+	more = "--postgres-timeout 1";
+	store = suite_text("%s", postgres_conninfo(pg));
+	start(NULL, 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	store = suite_text("%s host=%s", postgres_conninfo(pg), way);
+	start(NULL, 1);
+	listener_wait_ready(both[1]);
+	wait_pause_ms(12000);
+	listener_kill(both[0]);
+	postgres_kill(pg);
+	unlink(way);
+	await(feed_connections(feed) == 2, TAKEOVER_MS);
+	wait_pause_ms(12000);
+	postgres_start(pg);
+	store = suite_text("%s", postgres_conninfo(pg));
+	start(NULL, 0);
+	listener_wait_ready(both[0]);
+	wait_pause_ms(2000);
+	cr_assert_eq(symlink(postgres_directory(pg), way), 0);
+	listener_wait_ready(both[1]);
+	cr_assert_not(listener_has_logged(both[1], "gave up an exclusive source"));
+}
+
 Test(lease, another_gets_it_from_one_that_cannot_connect)
 {
 	expect_that_the_other_connects(NULL);

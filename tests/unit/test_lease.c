@@ -12,6 +12,7 @@
 static uv_loop_t loop;
 static struct lease *lease;
 static int acquired, lost;
+static const char *useless;
 
 static void on_acquired(void *arg)
 {
@@ -21,6 +22,11 @@ static void on_acquired(void *arg)
 static void on_lost(void *arg)
 {
 	lost++;
+}
+
+static const char *why_useless(void *arg)
+{
+	return useless;
 }
 
 /* For so long, requests are answered late_ms later. */
@@ -48,7 +54,8 @@ static void set_up(void)
 {
 	static const struct config config = {
 		.redis = "redis://h", .redis_timeout_ms = 2000, .claim_prefix = "p:", .instance_id = "me"};
-	static const struct lease_owner owner = {.on_acquired = on_acquired, .on_lost = on_lost};
+	static const struct lease_owner owner = {
+		.on_acquired = on_acquired, .on_lost = on_lost, .why_useless = why_useless};
 
 	clock_stop();
 	uv_loop_init(&loop);
@@ -124,4 +131,23 @@ Test(lease, is_not_refused_by_one_error)
 		played_redis_answer(&moved);
 	}
 	cr_assert_not_null(lease_refusal(lease));
+}
+
+/* Another listener can use it, and should get it first if it is free. */
+Test(lease, one_that_would_be_useless_is_asked_for_less_often)
+{
+	const struct redis_reply of_another = {.type = REPLY_INTEGER};
+	int asked = 0;
+
+	useless = "no way";
+	for (int ms = 0; ms < 20000; ms += STEP_MS) {
+		clock_pass(STEP_MS);
+		uv_run(&loop, UV_RUN_NOWAIT);
+		if (*played_redis_next()) {
+			asked++;
+			played_redis_answer(&of_another);
+		}
+	}
+	cr_assert_leq(asked, 20, "%d times", asked);
+	cr_assert_geq(asked, 6, "%d times", asked);
 }
