@@ -3,8 +3,9 @@
 -- that store have them, too. If there is none, commits may wait for a synchronous standby of which none is connected;
 -- sync_state is NULL for a role without rights. If not, it may be a session that has written rows for more than a
 -- second and has not committed them: only who has just waited for a row may blame it. Says since when the session's
--- transaction is open, if this role may see that. Listeners of this role lock wsonce_epoch for a moment, which does not
--- count. Returns one row or none: the sentence, and whether it is about rows.
+-- transaction is open, if this role may see that. Listeners and commands lock wsonce_epoch for a moment, which does not
+-- count; a session that only takes their name has no right to. Returns one row or none: the sentence, and whether it is
+-- about rows.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
@@ -28,7 +29,8 @@ SELECT sentence, is_of_rows FROM (
 				AND coalesce(a.xact_start < pg_catalog.statement_timestamp() - interval '1 second', true)
 				AND EXISTS (SELECT FROM pg_catalog.pg_locks AS x WHERE x.pid = a.pid AND x.granted
 					AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock')))
-		AND NOT (relname = 'wsonce_epoch' AND a.usename = session_user AND a.application_name ~ '^wsonce')
+		AND NOT (relname = 'wsonce_epoch' AND a.application_name ~ '^wsonce'
+			AND pg_catalog.has_table_privilege(a.usesysid, ours.oid, 'UPDATE'))
 		AND a.pid <> pg_catalog.pg_backend_pid()
 	UNION ALL
 	SELECT 'commits wait for a standby, but none of synchronous_standby_names ('
