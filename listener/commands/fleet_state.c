@@ -419,7 +419,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		if (!is_here && member_number(row, "checkin_s") < LOST_S && is_back)
 			note_return(r, returned, name);
 		else if (!is_here && member_number(row, "checkin_s") < LOST_S)
-			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away", name);
+			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away%s",
+			     name, q ? ", or it uses another redis" : "");
 		if (is_here) {
 			judge_listener(r, row, beat->trouble);
 			add_sources(r, row, beat);
@@ -437,7 +438,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 	if (q && json_is_array(rows) && session_is_late())
 		note(r, FLEET_DEGRADED, "redis answers slowly: some listeners were not looked up");
 	if (json_is_array(rows) && !alive)
-		note(r, FLEET_DOWN, "no listener is running, or none could check in: see their logs");
+		note(r, FLEET_DOWN, "no listener is running%s, or none could check in: see their logs",
+		     q ? " on this redis" : "");
 	else if (json_is_array(rows) && !storing)
 		note(r, FLEET_DOWN, "no listener can store");
 }

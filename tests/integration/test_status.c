@@ -360,7 +360,23 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report) VALUES "
 			  "('command.0123456789abcdef', 300, '{\"settled_us\": 0}')");
 	json_decref(read_state(2));
-	cr_assert(says("! no listener is running, or none could check in: see their logs\n"));
+	cr_assert(says("! no listener is running on this redis, or none could check in: see their logs\n"));
+}
+
+/* As while Redis moves to another server behind the same name, and listeners still have connections to the old one. */
+Test(status, listeners_may_use_another_redis)
+{
+	struct listener *a = start("web-1", "", NULL);
+	const char *other = redisd_url(redisd_new());
+
+	json_decref(read_state(0));
+	run_expect(db, 2,
+		   "\"web-1 has disappeared: killed, or stopped while Postgres was away, or it uses another redis\"",
+		   "status --json --redis %s", other);
+	run_expect(db, 2, "\n! no listener is running on this redis, or none could check in", "status --redis %s",
+		   other);
+	run_expect(db, 0, "web-1", "status --redis none");
+	cr_assert_eq(listener_stop(a), 0);
 }
 
 Test(status, servers_that_are_away_are_said, .init = bench_open)
