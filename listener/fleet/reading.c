@@ -14,7 +14,7 @@
 #include "base/memory.h"
 
 #define FRESH_MS 2000  /* an answer that took longer is too old */
-#define TURN_MS  10000 /* how long a turn counts */
+#define TURN_MS  10000 /* how long a turn counts, and how long a reader may try to connect */
 #define LOST_MS  5000  /* time without an answer before everybody reads */
 
 #define QUICK_REDIALS    3              /* redials of a silent connection, each as soon as it is silent again */
@@ -149,7 +149,7 @@ static struct reading ask(const struct readings *all, size_t i)
 	return all->owner.on_ask(all->owner.arg, i);
 }
 
-/* Returns one reading for all lines of a source: any open connection, and the last message. */
+/* Returns one reading for all lines of a source: any open connection, the last message and trouble. */
 static struct reading ask_lines(const struct readings *all, size_t first)
 {
 	struct reading both = {0};
@@ -161,6 +161,8 @@ static struct reading ask_lines(const struct readings *all, size_t first)
 			both.open_ms = r.open_ms;
 		if (r.last_ms > both.last_ms)
 			both.last_ms = r.last_ms;
+		if (r.refused_ms > both.refused_ms)
+			both.refused_ms = r.refused_ms;
 	}
 	return both;
 }
@@ -196,6 +198,7 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 		.may_lead = d->may_lead && is_heard,
 		.is_dialled = true,
 		.is_open = r.open_ms,
+		.is_failing = !r.open_ms && r.refused_ms && now_ms - r.refused_ms >= TURN_MS,
 		.open_s = r.open_ms ? (now_ms - r.open_ms) / 1000 : 0,
 		.messages = (uint32_t)count(all, first, now_ms),
 		.quiet_ms = r.last_ms ? now_ms - r.last_ms : ROSTER_QUIET_MOST_MS,

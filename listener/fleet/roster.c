@@ -97,7 +97,7 @@ void roster_begin(struct roster *r)
 static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 enum { ID_DIGITS = 11, MESSAGE_DIGITS = 5, QUIET_DIGITS = 3 };
-enum { MAY_LEAD = 1, IS_DIALLED = 2, IS_OPEN = 4 };
+enum { MAY_LEAD = 1, IS_DIALLED = 2, IS_OPEN = 4, IS_FAILING = 8 };
 
 static uint64_t read_digits(const char **at, int n)
 {
@@ -127,7 +127,8 @@ void roster_write(char *text, const struct heard *s)
 {
 	write_digits(&text, ID_DIGITS, s->id);
 	write_digits(&text, 1,
-		     (s->may_lead ? MAY_LEAD : 0) | (s->is_dialled ? IS_DIALLED : 0) | (s->is_open ? IS_OPEN : 0));
+		     (s->may_lead ? MAY_LEAD : 0) | (s->is_dialled ? IS_DIALLED : 0) | (s->is_open ? IS_OPEN : 0) |
+			     (s->is_failing ? IS_FAILING : 0));
 	write_digits(&text, 1, (uint64_t)least(s->open_s, ROSTER_OPEN_MOST_S));
 	write_digits(&text, MESSAGE_DIGITS, s->messages);
 	write_digits(&text, QUIET_DIGITS, (uint64_t)least(s->quiet_ms, ROSTER_QUIET_MOST_MS) / 100);
@@ -139,6 +140,7 @@ static void read_source(struct heard *s, const char *at)
 
 	*s = (struct heard){
 		.id = id, .may_lead = flags & MAY_LEAD, .is_dialled = flags & IS_DIALLED, .is_open = flags & IS_OPEN};
+	s->is_failing = flags & IS_FAILING;
 	s->open_s = (int64_t)read_digits(&at, 1);
 	s->messages = (uint32_t)read_digits(&at, MESSAGE_DIGITS);
 	s->quiet_ms = (int64_t)read_digits(&at, QUIET_DIGITS) * 100;
@@ -293,12 +295,17 @@ static bool is_unable(const struct peer *p)
 bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers, bool is_able)
 {
 	uint64_t own = hash_score(reader_seed, source);
-	size_t before = 0;
+	size_t before = 0, failing = 0;
 
-	for (size_t i = 0; i < r->count && before < readers; i++)
-		before += hash_score(r->peers[i].reader_seed, source) > own && source_of_reader(&r->peers[i], source) &&
-			  !(is_able && is_unable(&r->peers[i]));
-	return before < readers;
+	for (size_t i = 0; i < r->count && before < 2 * readers; i++) {
+		const struct heard *s = source_of_reader(&r->peers[i], source);
+
+		if (!s || hash_score(r->peers[i].reader_seed, source) <= own || (is_able && is_unable(&r->peers[i])))
+			continue;
+		before++;
+		failing += s->is_failing;
+	}
+	return before < readers + (failing < readers ? failing : readers);
 }
 
 static bool reads_well(const struct heard *s, int64_t quiet_ms)

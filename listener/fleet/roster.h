@@ -25,6 +25,7 @@ struct heard {
 	bool may_lead;     /* its events arrive, and no later than at other listeners */
 	bool is_dialled;   /* the listener may read it; false: producers send it, and the rest is unknown */
 	bool is_open;      /* it is connected */
+	bool is_failing;   /* it has failed to connect for ten seconds */
 	int64_t open_s;    /* for how many seconds, at most ROSTER_OPEN_MOST_S */
 	uint32_t messages; /* messages so far, modulo 2^30 */
 	int64_t quiet_ms;  /* time since the last one; ROSTER_QUIET_MOST_MS: longer, or none yet */
@@ -72,7 +73,7 @@ void roster_begin(struct roster *r);
  * blanks. Other texts only mean that it is alive. */
 void roster_note(struct roster *r, const char *name, size_t name_len, const char *said, size_t len, int64_t now_ms);
 /* Writes the report on a source: ROSTER_HEARD_SIZE digits in base 64 (0 to 9, A to Z, a to z, -, _). 11 are the id; 1
- * has flags (1: may lead; 2: dialled; 4: open); 1 is open_s; 5 are the messages; 3 are quiet_ms in 0.1 s. */
+ * has flags (1: may lead; 2: dialled; 4: open; 8: failing); 1 is open_s; 5 the messages; 3 quiet_ms in 0.1 s. */
 void roster_write(char *text, const struct heard *s);
 /* Returns a listener's report on this source, or NULL. */
 struct heard *roster_source(const struct peer *p, uint64_t id);
@@ -97,7 +98,8 @@ struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed,
 /* Returns the seed of this name, which stays the same after a restart. */
 uint64_t roster_reader_seed(const char *name, size_t len);
 /* True if the listener with this seed is a reader of a source: by rendezvous hashing, one of the first of all that may
- * read it. If it can store itself (is_able), those that cannot don't count. */
+ * read it. If it can store itself (is_able), those that cannot don't count. Each one that fails to connect has a
+ * substitute, which has none: if the feed is down, twice as many try. */
 bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers, bool is_able);
 /* True if all other readers read it. Each must have been connected for five seconds. A reader without messages counts
  * only if our connection has been quiet for as long, since there may be no messages. */

@@ -116,7 +116,8 @@ struct other {
 	uint32_t messages;
 	bool is_of_another_source;
 	bool is_draining;
-	bool is_unable; /* it cannot store */
+	bool is_unable;  /* it cannot store */
+	bool is_failing; /* it cannot connect */
 };
 
 static void tell(int64_t asked_ms, const struct other *others, size_t n)
@@ -131,6 +132,7 @@ static void tell(int64_t asked_ms, const struct other *others, size_t n)
 		roster_write(source, &(struct heard){.id = readings_source_id(URL, "") + o->is_of_another_source,
 						     .is_dialled = true,
 						     .is_open = o->open_s,
+						     .is_failing = o->is_failing,
 						     .open_s = o->open_s,
 						     .messages = o->messages,
 						     .quiet_ms = o->quiet_s * 1000});
@@ -196,6 +198,35 @@ Test(reading, who_can_store_reads_beside_a_reader_that_has_not_been_able_to_for_
 	is_unable = true;
 	TELL_FOR(TURN_MS + BEAT_MS, {BEFORE, WELL, .is_unable = true});
 	cr_assert_not(is_ours, "it cannot store, either");
+}
+
+Test(reading, beside_each_reader_that_cannot_connect_another_one_reads)
+{
+	open_readings(1);
+	TELL({BEFORE}, {BEFORE});
+	TELL({BEFORE, .is_failing = true}, {BEFORE});
+	cr_assert_not(is_ours, "one comes before us that has not failed");
+	TELL({BEFORE, .is_failing = true}, {BEFORE, .is_failing = true});
+	cr_assert_not(is_ours, "two fail for one reader: the feed is down");
+	TELL({BEFORE, .is_failing = true});
+	cr_assert(is_ours);
+	TELL_FOR(2 * TURN_MS, {BEFORE, .is_failing = true});
+	cr_assert(is_ours);
+	TELL_FOR(TURN_MS + BEAT_MS, {BEFORE, WELL});
+	cr_assert_not(is_ours);
+}
+
+Test(reading, a_listener_says_when_it_cannot_connect)
+{
+	char said[ROSTER_HEARD_SIZE + 1] = "";
+
+	open_readings(1);
+	now = TURN_MS + BEAT_MS;
+	reading.refused_ms = BEAT_MS + 1;
+	readings_write(readings, said, now);
+	cr_assert_eq(said[11], '2', "%s", said);
+	readings_write(readings, said, now + 1);
+	cr_assert_eq(said[11], 'A', "%s", said);
 }
 
 Test(reading, who_cannot_store_hangs_up_only_if_as_many_read_as_before)
