@@ -44,7 +44,7 @@ struct profiled {
 	struct fill *fill;   /* NULL: missing events are not asked for, or the first line asks */
 	struct lease *lease; /* NULL: the source is not exclusive */
 	int64_t patience_ms; /* for so long it may fail to connect before it leaves the lease to others */
-	int64_t able_ms;     /* loop clock: when it could last store, nobody else could, or it got the lease */
+	int64_t able_ms;     /* loop clock: when it had no trouble storing, no other could store, or it got the lease */
 	enum want want;
 	bool is_off_turn;    /* it is another listener's turn */
 	struct list ledgers; /* ledgers of all connections, including closed ones */
@@ -300,11 +300,12 @@ static void on_lost(void *arg)
 static bool cannot_store(struct profiled *s)
 {
 	const struct presence *fleet = s->parts->presence;
+	const struct storing *storing = pipeline_storing(s->parts->pipeline);
 
-	if (store_view(storing_store(pipeline_storing(s->parts->pipeline))).is_ready || !fleet ||
-	    !presence_has_able(fleet, s->profile->name))
+	if (!*storing_trouble(storing) || !fleet || !presence_has_able(fleet, s->profile->name))
 		s->able_ms = now_ms(s);
-	return now_ms(s) - s->able_ms >= PATIENCE_MS + s->parts->config->postgres_timeout_ms;
+	return !store_view(storing_store(storing)).is_ready &&
+	       now_ms(s) - s->able_ms >= PATIENCE_MS + s->parts->config->postgres_timeout_ms;
 }
 
 /* True if all attempts to connect have failed for a while: another listener may have a better way to the feed. Not
