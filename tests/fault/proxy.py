@@ -236,8 +236,9 @@ class Link:
         self.port = 0
         self.tasks = set()
 
-    async def open(self):
-        self.server, self.port = await serve(self.accept)
+    async def open(self, port=0, address="127.0.0.1"):
+        self.server, self.port = await serve(self.accept, port, address=address)
+        self.address = address
         return self
 
     def accept(self):

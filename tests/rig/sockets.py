@@ -5,9 +5,9 @@ import socket
 import struct
 
 
-async def serve(protocol, port=0, context=None):
+async def serve(protocol, port=0, context=None, address="127.0.0.1"):
     """Starts a server whose connections protocol() makes. context: for TLS. Returns it and its port."""
-    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port, ssl=context, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(protocol, address, port, ssl=context, backlog=1024)
     return server, server.sockets[0].getsockname()[1]
 
 

@@ -10,14 +10,17 @@ import time
 
 import rig.listener
 from deployments import PROGRAM, File, Server
-from feed import Feed
+from feed import EVERY_S, Feed
 from hook import Hook
+from proxy import Link
 from rig.process import clean_environment
+from rig.sockets import free_port
 from rig.waiting import SLOW, comes_true
 
 BEGIN_S = 30 * SLOW                     # from the start of listeners until all is well
 LATE = r"has been (unsettled|pending) for ([6-9]|\d\d)\d s$"      # of --unsettled-warning: true of any fault that lasts
 STORED_S = 20 * SLOW
+BLAME = re.compile(r"level=(warn|error) (?!.*(WSONCE_DISK|sequence numbers of a source are missing)).*")
 LOG_LINE = re.compile(r'level=(?:warn|error) .*?event="([^"]*)"(?:.* reason="(127[\d.:]+): )?')     # event, server
 
 
@@ -32,6 +35,8 @@ class Listener(rig.listener.Listener):
         super().__init__(base)
         self.consumer = consumer
         self.told = 0                   # where its log had its end when the fault began, or ended
+        self.env = {}
+        self.links = {}                 # its own ways to the servers, by name, if the fault is of one listener
 
     def news(self):
         return self.log()[self.told:]
@@ -43,16 +48,21 @@ class Listener(rig.listener.Listener):
 
 
 class Cell:
-    def __init__(self, name, how, fault, directory, library):
+    def __init__(self, name, how, fault, directory, libraries):
         self.name, self.how, self.fault, self.directory = name, how, fault, directory
-        self.store = File(directory, library) if how.is_file else Server(directory, how)
+        self.store = File(directory, libraries["disk"]) if how.is_file else Server(directory, how)
         self.redis = how.redis and (how.redis(self) if hasattr(how.redis, "masters") else how.redis(directory))
-        self.feed = Feed(how.is_acked)
+        self.libraries = libraries
+        self.words = []                 # of the listeners, for their servers
+        self.feed = Feed(how.is_acked, how.has_holes)
         self.hook = Hook()
         self.listeners = [Listener(f"{directory}/{consumer or 'web'}-{n}", consumer)
                           for consumer in how.consumers for n in range(1, how.listeners + 1)]
+        if fault.needs_redis and not how.redis:
+            self.fault = fault._replace(exits=(0, *fault.exits))
         self.of = any if how.is_one_idle else fault.of
         self.victim = None
+        self.has_left = False
         self.began = 0.0
 
     # ---- its life ----
@@ -63,23 +73,47 @@ class Cell:
         if self.redis:
             await self.redis.start()
         await self.store.prepare(self.redis)
+        self.words = self.store.words
+        if self.fault.is_of_one:
+            await self.part()
+        http = f"http://http.test:{self.ports['http']}" if self.fault.is_of_one else f"http://127.0.0.1:{self.http_port()}"
+        host = "feed.test" if self.fault.is_of_one else "127.0.0.1"
         with open(f"{self.directory}/feed.json", "w") as file:
-            json.dump(self.feed.profile(self.how.lines, self.how.members), file)
+            json.dump(self.feed.profile(host, http, self.how.lines, self.how.members), file)
         with open(f"{self.directory}/wsonce.json", "w") as file:
-            json.dump(self.hook.config() if self.how.has_hook else {}, file)
+            json.dump(self.hook.config(http) if self.how.has_hook else {}, file)
         for listener in self.listeners:
             await self.start_listener(listener)
+
+    def http_port(self):
+        return self.hook.port if self.how.has_hook else self.feed.port
+
+    async def part(self):
+        """Gives each listener its own ways to the servers. All have the same settings, whose names mean another address to
+        each (slow_names.c)."""
+        servers = {"feed": ("127.0.0.1", self.feed.port), "http": ("127.0.0.1", self.http_port()), "postgres": self.store.socket,
+                   **({"redis": self.redis.socket} if self.redis else {})}
+        self.ports = {name: self.feed.port if name == "feed" else free_port() for name in servers}
+        for n, listener in enumerate(self.listeners, 2):
+            listener.env = {"LD_PRELOAD": self.libraries["names"], "NAMES_ADDRESS": f"127.0.0.{n}",
+                            "NAMES_MUTE": f"{listener.base}.mute"}
+            for name, target in servers.items():
+                listener.links[name] = await Link(name, lambda target=target: target).open(self.ports[name], f"127.0.0.{n}")
+        self.words = ["--postgres", f"{self.store.words[1]} host=db.test port={self.ports['postgres']}",
+                      "--redis", f"redis://redis.test:{self.ports['redis']}" if self.redis else "none"]
 
     async def start_listener(self, listener):
         more = ["--consumer", listener.consumer] if listener.consumer else []
         await listener.launch([PROGRAM, "listen", "--instance-id", listener.name, "--admin", f"unix:{listener.admin}", "--feed",
-                               f"{self.directory}/feed.json", "--config", f"{self.directory}/wsonce.json", *self.store.words,
+                               f"{self.directory}/feed.json", "--config", f"{self.directory}/wsonce.json", *self.words,
                                *self.how.options, *more],
-                              env={**self.store.env, "LISTENER": listener.name, "HOOK_SECRET": Hook.SECRET})
+                              env={**self.store.env, **listener.env, "LISTENER": listener.name, "HOOK_SECRET": Hook.SECRET})
 
     async def stop(self):
         for listener in self.listeners:
             await listener.kill()
+            for link in listener.links.values():
+                link.close()
         self.feed.stop()
         self.hook.refuse()
         await self.store.stop()
@@ -105,8 +139,9 @@ class Cell:
         return process.returncode, printed
 
     async def look(self):
-        """Returns the exit status, the problems, /readyz of each listener but the victim, and the names that status calls alive."""
-        (code, printed), *pages = await asyncio.gather(self.status("--json"), *(one.ready() for one in self.others()))
+        """Returns the exit status, the problems, /readyz of the others() by name, and the names that status calls alive."""
+        asked = self.others()
+        (code, printed), *pages = await asyncio.gather(self.status("--json"), *(one.ready() for one in asked))
         try:
             state = json.loads(printed)
         except ValueError:
@@ -114,10 +149,16 @@ class Cell:
         if state["status"] != ("ok", "degraded", "down")[code]:
             raise Wrong(f"status ends with {code} and says {state['status']}")
         alive = {one["name"] for one in state["listeners"] if one["is_alive"]}
-        return code, state["problems"], pages, alive
+        return code, state["problems"], dict(zip((one.name for one in asked), pages)), alive
 
     def others(self):
         return [one for one in self.listeners if one.is_alive and not (self.fault.is_on_listener and one is self.victim)]
+
+    def judged(self):
+        return [self.victim] if self.fault.is_of_one else self.others()
+
+    def named(self, pattern):
+        return pattern.replace("VICTIM", self.victim.name if self.victim else "")
 
     def wrong(self, when, what):
         return Wrong(f"{when}, after {time.monotonic() - self.began:.1f} s: {what}")
@@ -129,49 +170,85 @@ class Cell:
             seen = code, problems, pages, alive = await self.look()
             self.check_blame(when, problems, may_say)
             well = well + 1 if (code == 0 and alive == {one.name for one in self.listeners}
-                               and all(page == "200 ready" for page in pages)) else 0
+                               and all(page == "200 ready" for page in pages.values())) else 0
             if time.monotonic() - self.began > seconds:
                 raise self.wrong(when, f"not well yet: {seen}")
             await asyncio.sleep(0.5)
 
     def check_blame(self, when, problems, may_say):
         for problem in problems:
-            if not re.search(f"{may_say}|{LATE}", problem):
+            if not re.search(self.named(f"{may_say}|{LATE}"), problem):
                 raise self.wrong(when, f"status blames another: {problem}")
 
     async def suffer(self):
         """Watches until the fault is over."""
-        fault, printed = self.fault, ""
+        fault, printed, says, before = self.fault, "", self.named(self.fault.says), None
         while (now := time.monotonic()) < self.began + fault.lasts_s:
             code, problems, pages, alive = await self.look()
             self.check_blame("during", problems, f"{fault.says}|{fault.also}")
+            if fault.is_of_one and not before and now > self.began + fault.lasts_s - fault.others_s * SLOW:
+                before = {fleet: set(sent) for fleet, sent in self.feed.sent.items()}
             if now > self.began + fault.within_s * SLOW:
-                if code not in fault.exits or not any(re.search(fault.says, problem) for problem in problems):
-                    raise self.wrong("during", f"status ends with {code} and says {problems}")
-                if not self.of(re.search(fault.ready, page) for page in pages):
-                    raise self.wrong("during", f"/readyz: {pages}")
-                if alive and alive != {one.name for one in self.others()}:
+                if fault.is_of_one:
+                    self.check_others(pages)
+                if not self.leaves(pages):
+                    self.check_said(code, problems, pages)
+                if alive and alive != {one.name for one in self.others()} and not fault.is_of_one:
                     raise self.wrong("during", f"status takes {sorted(alive)} for alive")
-                if not printed:
+                if not printed and not self.has_left:
                     code, printed = await self.status()
-                    if code not in fault.exits or not re.search(fault.says, " ".join(printed.split())):
+                    if code not in fault.exits or code and not re.search(says.lstrip("^"), " ".join(printed.split())):
                         raise self.wrong("during", f"status as text ends with {code}: {printed}")
             await asyncio.sleep(0.5)
+        if before:
+            await self.check_stored(before)
+
+    def check_said(self, code, problems, pages):
+        fault, says = self.fault, self.named(self.fault.says)
+        if code not in fault.exits or code and not any(re.search(says, problem) for problem in problems):
+            raise self.wrong("during", f"status ends with {code} and says {problems}")
+        if not self.of(re.search(fault.ready, pages[one.name]) for one in self.judged()):
+            raise self.wrong("during", f"/readyz: {pages}")
+
+    def check_others(self, pages):
+        for one in self.others():
+            if one is not self.victim and pages[one.name] != "200 ready":
+                raise self.wrong("during", f"/readyz of {one.name}, which is well: {pages[one.name]}")
+
+    def leaves(self, pages):
+        """Returns whether the victim has left the feed that it cannot reach to another listener: it stands by, and says
+        nothing."""
+        self.has_left |= (self.fault.is_of_one and self.how.is_one_idle and "source" in self.fault.says
+                          and pages[self.victim.name] == "200 ready")
+        return self.has_left
+
+    async def check_stored(self, before):
+        """before: what had been sent others_s ago, by fleet."""
+        for fleet, sent in before.items():
+            missing, since = sent - set(await self.store.ids(fleet)), len(self.feed.sent[fleet]) - len(sent)
+            if missing or since < self.fault.others_s / EVERY_S / 2:
+                raise self.wrong("during", f"of {len(sent)} events {len(missing)} are not stored; since then {since} have come to "
+                                 f"{fleet}")
+            if self.how.has_hook and sent - self.hook.got:
+                raise self.wrong("during", f"{len(sent - self.hook.got)} events were not delivered")
 
     def check_log(self):
         most = 2 + self.fault.lasts_s / 30
         if not self.has_logged(self.fault.log):
             raise self.wrong("during", f"not logged: {self.fault.log}")
+        for listener in self.others() if self.fault.is_of_one else ():
+            if listener is not self.victim and (found := BLAME.search(listener.news())):
+                raise self.wrong("during", f"{listener.name}, which is well, logs {found[0]}")
         for listener in self.others():
             for event, count in collections.Counter(LOG_LINE.findall(listener.news())).items():
                 if count > most:
                     raise self.wrong("during", f"{listener.name} logs {count} times: {' '.join(event)}")
 
     def has_logged(self, pattern):
-        return self.of(re.search(pattern, one.news()) for one in self.others())
+        return self.of(re.search(pattern, one.news()) for one in self.judged())
 
     async def check_end(self):
-        if not await comes_true(lambda: self.has_logged(self.fault.log_end), 45 * SLOW, 0.5):
+        if not self.has_left and not await comes_true(lambda: self.has_logged(self.fault.log_end), 45 * SLOW, 0.5):
             raise self.wrong("after", f"not logged: {self.fault.log_end}")
 
     async def check_rows(self):
@@ -187,15 +264,29 @@ class Cell:
         if self.how.has_hook and not await comes_true(lambda: self.hook.got == sent, STORED_S):
             raise Wrong(f"{len(sent - self.hook.got)} events were not delivered")
 
+    async def settle(self):
+        """Waits until only the readers are connected, and all listeners have checked in since."""
+        if not await comes_true(lambda: not self.how.is_one_idle or len(self.feed.lines) < len(self.listeners), 20 * SLOW, 0.5):
+            raise self.wrong("before", "too many listeners read")
+        await asyncio.sleep(6)
+
+    async def busiest(self):
+        """Returns the connected listener that has stored most: the leader, or the one that reads."""
+        names = {line.listener for line in self.feed.lines}
+        connected = [one for one in self.listeners if one.name in names]
+        stored = [await one.metric("persisted_total") for one in connected]
+        return connected[stored.index(max(stored))]
+
     async def play(self):
         self.began = time.monotonic()
         await self.start()
         await self.become_well("before", BEGIN_S, ".")
         for listener in self.listeners:
-            if re.search(r"level=(warn|error) (?!.*WSONCE_DISK)", listener.log()):
+            if BLAME.search(listener.log()):
                 raise self.wrong("before", f"{listener.name} warns: {listener.log()[-600:]}")
-        names = {line.listener for line in self.feed.lines}
-        self.victim = next(one for one in self.listeners if one.name in names)
+        if self.fault.is_of_one:
+            await self.settle()
+        self.victim = await self.busiest()
         await self.do(self.fault.begin)
         await self.suffer()
         self.check_log()
@@ -205,11 +296,11 @@ class Cell:
         await self.check_rows()
 
 
-async def play(name, how, fault, directory, library):
+async def play(name, how, fault, directory, libraries):
     """Returns what is wrong, or None."""
     os.makedirs(directory)
     os.chmod(directory, 0o755)
-    cell = Cell(name, how, fault, directory, library)
+    cell = Cell(name, how, fault, directory, libraries)
     try:
         await cell.play()
     except (Wrong, AssertionError) as error:

@@ -26,22 +26,29 @@ class Deployment(NamedTuple):
     consumers: tuple = ("",)        # one fleet each
     members: dict = {}              # of the profile
     has_hook: bool = False          # each event goes to a webhook
+    has_holes: bool = False         # listeners ask for events that no connection brings
+    has_ways: bool = False          # faults of one listener are tried,
+    is_for_one: bool = False        # and no others
     is_one_idle: bool = False       # one of the listeners has nothing to store, and does not know of all faults
 
 
 DEPLOYMENTS = {
-    "plain": Deployment(),
+    "plain": Deployment(has_ways=True),
     "lines": Deployment(lines=2, is_acked=True),
     "sqlite": Deployment(listeners=1, redis=None, is_file=True, is_acked=True),
     "no-redis": Deployment(redis=None),
     "sentinel": Deployment(redis=Sentinels),
     "cluster": Deployment(redis=Cluster, lines=2),
     "pooler": Deployment(is_pooled=True),
-    "consumers": Deployment(consumers=("one", "two"), options=("--handler", "public.nothing")),
-    "webhook": Deployment(has_hook=True),
-    "exclusive": Deployment(is_acked=True, members={"fleet": "exclusive"}, is_one_idle=True),
+    "consumers": Deployment(consumers=("one", "two"), options=("--handler", "public.nothing"), has_ways=True),
+    "webhook": Deployment(has_hook=True, has_ways=True),
+    "exclusive": Deployment(is_acked=True, members={"fleet": "exclusive"}, is_one_idle=True, has_ways=True),
     "readers": Deployment(listeners=3, options=("--readers", "2"), is_one_idle=True),
     "partitions": Deployment(layout="partitioned=4", lines=2),
+    "reader": Deployment(options=("--readers", "1"), is_acked=True, is_one_idle=True, has_ways=True, is_for_one=True),
+    "fill": Deployment(has_holes=True, has_ways=True, is_for_one=True),
+    "leases": Deployment(redis=None, is_acked=True, members={"fleet": "exclusive"}, is_one_idle=True, has_ways=True,
+                         is_for_one=True),
     "schema": Deployment(path="own", options=("--claim-prefix", "own:events"), is_acked=True),
 }
 

@@ -1,5 +1,6 @@
 """The columns of the table: what breaks, and what must be said about it, by wsonce status, /readyz and the log."""
 import asyncio
+import os
 import signal
 from typing import NamedTuple
 
@@ -25,6 +26,9 @@ class Fault(NamedTuple):
     back_s: float = 20              # after the end, all is well again
     is_on_listener: bool = False    # only the others have something to say
     of: object = all                # of all listeners, or any of them, /readyz and log are true
+    is_of_one: bool = False         # the victim alone suffers, so /readyz and log are its own; the others go on storing
+    others_s: float = 5             # what was sent so long before the end of such a fault has been stored and delivered
+    needs_redis: bool = False       # without it, status learns of it from a check-in, perhaps only after the end
 
 
 def databases(by_server, by_file):
@@ -48,6 +52,53 @@ def to_victim(number):
 
 def in_mood(mood):
     return lambda cell: setattr(cell.feed, "mood", mood)
+
+
+def on_way(name, work):
+    return lambda cell: work(cell.victim.links[name])
+
+
+def shut(link):
+    link.close()
+
+
+def open_again(link):
+    return link.open(link.port, link.address)
+
+
+def hold(link):
+    link.hold(True, True)
+
+
+def let_go(link):
+    link.hold(False, False)
+
+
+def mute_names(cell):
+    open(cell.victim.env["NAMES_MUTE"], "w").close()
+    for link in cell.victim.links.values():
+        link.reset()
+
+
+def find_names(cell):
+    os.unlink(cell.victim.env["NAMES_MUTE"])
+
+
+async def stutter(victim):
+    while True:
+        victim.signal(signal.SIGSTOP)
+        await asyncio.sleep(0.9)
+        victim.signal(signal.SIGCONT)
+        await asyncio.sleep(0.1)
+
+
+def slow_down(cell):
+    cell.stuttering = asyncio.get_running_loop().create_task(stutter(cell.victim))
+
+
+def speed_up(cell):
+    cell.stuttering.cancel()
+    cell.victim.signal(signal.SIGCONT)
 
 
 async def freeze(server):
@@ -97,6 +148,16 @@ FEED_END = r'source connection is stable again|"source connection" .* to=open'
 UNDELIVERED = {"says": r"webhook hook has failed since", "exits": ONE, "ready": r"200 degraded: webhook hook has failed since",
                "log": r"webhook fails", "log_end": r"webhook accepts deliveries again", "of": any, "back_s": 30}
 MISSING = {"says": r"has disappeared", "exits": ONE, "ready": r"200 ready", "log": "", "is_on_listener": True}
+ALONE = {"exits": ONE, "also": rf"^VICTIM\b|{UNREAD}", "is_of_one": True}
+ONE_FEED = {**ALONE, "says": r"^VICTIM: source feed", "ready": r"503 not ready: source feed: ",
+            "log": r"source connection lost|cannot connect to source", "log_end": FEED_END}
+ONE_DATABASE = {**ALONE, "needs_redis": True, "says": r"^VICTIM cannot store", "ready": r"503 not ready: postgres: ",
+                "log": DATABASE_LOG, "log_end": DATABASE_END + r'|"postgres connection" .* to=ready', "lasts_s": 60}
+ONE_FILL = {**ALONE, "exits": (0,), "says": r"^$", "ready": r"^200 ready$", "log": "", "lasts_s": 60, "others_s": 30}
+ONE_WEBHOOK = {**ALONE, "says": r"^VICTIM: webhook hook has failed since", "ready": r"200 degraded: webhook hook has failed since",
+               "log": r"webhook fails", "log_end": r"webhook accepts deliveries again"}
+ONE_REDIS = {**ALONE, "says": r"^VICTIM: redis is down", "ready": r"200 degraded: redis ", "log": REDIS_LOG,
+             "log_end": r"redis connection is stable again"}
 
 FAULTS = {
     "database-stopped": Fault(databases(lambda server: server.crash(), lambda file: file.move("", ".old")),
@@ -131,6 +192,21 @@ FAULTS = {
     "webhook-refuses": Fault(lambda cell: cell.hook.refuse(), lambda cell: cell.hook.accept(), **UNDELIVERED),
     "webhook-fails": Fault(lambda cell: setattr(cell.hook, "status", 500), lambda cell: setattr(cell.hook, "status", 200),
                            **UNDELIVERED),
+    "one-feed-refuses": Fault(on_way("feed", shut), on_way("feed", open_again), **ONE_FEED, lasts_s=30, back_s=40),
+    "one-feed-hangs": Fault(on_way("feed", hold), on_way("feed", let_go), **ONE_FEED, lasts_s=45, back_s=40),
+    "one-database-refuses": Fault(on_way("postgres", shut), on_way("postgres", open_again), **ONE_DATABASE),
+    "one-database-hangs": Fault(on_way("postgres", hold), on_way("postgres", let_go), **ONE_DATABASE),
+    "one-redis-refuses": Fault(on_way("redis", shut), on_way("redis", open_again), **ONE_REDIS, lasts_s=20),
+    "one-redis-hangs": Fault(on_way("redis", hold), on_way("redis", let_go), **ONE_REDIS, lasts_s=30),
+    "one-webhook-refuses": Fault(on_way("http", shut), on_way("http", open_again), **ONE_WEBHOOK, lasts_s=40, others_s=15),
+    "one-webhook-hangs": Fault(on_way("http", hold), on_way("http", let_go), **ONE_WEBHOOK, lasts_s=90, within_s=40,
+                               others_s=60),
+    "one-fill-refuses": Fault(on_way("http", shut), on_way("http", open_again), **ONE_FILL),
+    "one-fill-hangs": Fault(on_way("http", hold), on_way("http", let_go), **ONE_FILL),
+    "one-nameless": Fault(mute_names, find_names, **{**ONE_DATABASE, "says": r"^VICTIM (cannot store|has disappeared)"},
+                          back_s=60),
+    "one-slow": Fault(slow_down, speed_up, **{**ALONE, "says": rf"^VICTIM\b|{UNREAD}", "exits": (0, 1), "ready": "", "log": "",
+                                              "lasts_s": 30}),
     "listener-killed": Fault(lambda cell: cell.victim.kill(), lambda cell: cell.start_listener(cell.victim), **MISSING),
     "listener-frozen": Fault(to_victim(signal.SIGSTOP), to_victim(signal.SIGCONT), **MISSING),
 }
@@ -144,5 +220,10 @@ SKIPPED = {
     **{(name, fault): "needs a webhook" for name, how in DEPLOYMENTS.items() for fault in ("webhook-refuses", "webhook-fails")
        if not how.has_hook},
     **{("sqlite", fault): "needs a database server" for fault in ("database-frozen", "database-read-only", "database-crowded")},
+    **{(name, fault): "as in another row" for name, how in DEPLOYMENTS.items() for fault, what in FAULTS.items()
+       if (not how.has_ways if what.is_of_one else how.is_for_one)},
+    **{("leases", fault): "needs Redis" for fault in ("one-redis-refuses", "one-redis-hangs")},
+    **{(name, f"one-{what}-{how}"): f"needs {what}" for name in DEPLOYMENTS for what in ("webhook", "fill")
+       for how in ("refuses", "hangs") if name != what},
     **{(name, "redis-read-only"): "the servers choose their masters" for name in ("sentinel", "cluster")},
 }

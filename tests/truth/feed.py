@@ -31,6 +31,11 @@ class Line(Connection):
         for n in sorted(self.feed.unacked):
             self.write(TEXT, message_of(n))
 
+    def http(self, request):
+        """Answers `fill` of the profile: /FROM/TO."""
+        first, last = request.path.strip("/").split("/")
+        return 200, {"list": [json.loads(message_of(n)) for n in range(int(first), int(last) + 1)]}
+
     def hear(self, text):
         self.feed.unacked.discard(json.loads(text)["ack"])
 
@@ -44,7 +49,8 @@ def message_of(n):
 
 
 class Feed:
-    def __init__(self, is_acked):
+    def __init__(self, is_acked, has_holes):
+        self.has_holes = has_holes      # no connection gets every 20th event, only who asks for it
         self.is_acked = is_acked        # it sends an event again, on each new connection, until it is acked
         self.port = free_port()
         self.server = None
@@ -55,12 +61,15 @@ class Feed:
         self.is_closed = False          # it answers handshakes with 503
         self.sending = None
 
-    def profile(self, lines, members):
+    def profile(self, host, http, lines, members):
         rule = {"name": "event", "when": {"/event_id": {"exists": True}}, "action": "event", "id": [["/event_id"]],
                 "type": "/event_type", "payload": "/payload"}
         if self.is_acked:
             rule["ack"] = {"ack": "${/payload/n}"}
-        url = f"ws://127.0.0.1:{self.port}/"
+        if self.has_holes:
+            members = {**members, "gap": {"key": "/event_type", "seq": "/payload/n", "contiguous": True},
+                       "fill": {"http": {"url": f"{http}/${{gap_from}}/${{gap_to}}"}, "events": "/list"}}
+        url = f"ws://{host}:{self.port}/"
         return {"name": "feed", "url": url, "headers": {"x-listener": "${env:LISTENER}"}, "idle_timeout_s": 4, "rules": [rule],
                 **({"lines": lines, "mirrors": [f"{url}{n}" for n in range(1, lines)]} if lines > 1 else {}), **members}
 
@@ -92,8 +101,10 @@ class Feed:
                 continue
             n += 1
             if self.mood == "events":
+                if self.has_holes and n % 20 == 0:
+                    n += 1              # which shows that there is a hole
                 for line in lines:
-                    self.sent[line.fleet].add(f"e-{n}")
+                    self.sent[line.fleet] |= {f"e-{n}", f"e-{n - (self.has_holes and n % 20 == 1 and n > 1)}"}
                 self.unacked |= {n} if self.is_acked else set()
             for line in lines:
                 line.write(TEXT, OTHER.get(self.mood) or message_of(n))

@@ -15,8 +15,8 @@ class Hook:
         self.callers = []
         self.got = set()
 
-    def config(self):
-        return {"webhooks": [{"name": "hook", "url": f"http://127.0.0.1:{self.port}/", "secret-env": "HOOK_SECRET",
+    def config(self, url):
+        return {"webhooks": [{"name": "hook", "url": f"{url}/", "secret-env": "HOOK_SECRET",
                               "backoff-cap": 4}]}
 
     async def accept(self):
