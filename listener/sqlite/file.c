@@ -536,7 +536,7 @@ static enum sqlite_result set_up(struct sqlite_file *f)
 	if (result == SQLITE_FILE_FINE)
 		result = execute(f, "PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;"
 				    "PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864;"
-				    "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+				    "PRAGMA cell_size_check = ON");
 	return result;
 }
 

@@ -1,9 +1,11 @@
 /* Permissions of SQLite files, and links in their paths. */
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "cursor_order.h"
 #include "sqlite/file.h"
+#include "sqlite_insert.sql.h"
 #include "sqlite_put_cursor.sql.h"
 #include "unit.h"
 
@@ -150,6 +152,45 @@ Test(sqlite_file, a_column_that_is_gone_is_no_row_s_fault)
 	cr_assert(strstr(sqlite_file_why(f), "no such column"), "%s", sqlite_file_why(f));
 	sqlite_file_roll_back(f);
 	sqlite_file_close(other_one);
+	sqlite_file_close(f);
+}
+
+/* Runs statements as another program would, with SQLite's own settings. */
+static void run_elsewhere(const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+	cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+	sqlite3_close(db);
+}
+
+static void must_insert(struct sqlite_file *f, const char *id)
+{
+	const struct sqlite_value values[] = {sqlite_string(id),    sqlite_string("t"),  sqlite_string("{\"x\":1}"),
+					      sqlite_string("now"), sqlite_string(NULL), sqlite_string("i"),
+					      sqlite_string("now"), sqlite_string(NULL)};
+
+	cr_assert(f);
+	cr_assert_eq(sqlite_file_begin(f), SQLITE_FILE_FINE, "%s", sqlite_file_why(f));
+	cr_assert_eq(sqlite_file_run(f, SQL_SQLITE_INSERT, values, 8, NULL, NULL), SQLITE_FILE_FINE, "%s",
+		     sqlite_file_why(f));
+	cr_assert_eq(sqlite_file_commit(f), SQLITE_FILE_FINE, "%s", sqlite_file_why(f));
+}
+
+/* With PRAGMA trusted_schema = OFF, SQLite calls a file with such an index corrupt. */
+Test(sqlite_file, an_index_and_a_trigger_on_the_payload_s_members_hold_up_nothing)
+{
+	struct sqlite_file *f = open_file(path);
+
+	must_insert(f, "before");
+	run_elsewhere("CREATE INDEX x ON events (payload ->> '$.x'); CREATE TABLE seen (x);"
+		      "CREATE TRIGGER seen AFTER INSERT ON events BEGIN INSERT INTO seen VALUES "
+		      "(json_extract(new.payload, '$.x')); END");
+	must_insert(f, "after");
+	sqlite_file_close(f);
+	f = open_file(path);
+	must_insert(f, "opened again");
 	sqlite_file_close(f);
 }
 
