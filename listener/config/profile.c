@@ -678,6 +678,8 @@ static int check_rules(struct profile_reader *r, const struct profile *p)
 		profile_enter(r, NULL, i);
 		if (p->rules[i].cursor && !p->cursor.kind)
 			return profile_fail(r, "the profile needs a cursor, too, such as {\"kind\": \"max\"}");
+		if (p->rules[i].url && p->cursor.scope == SCOPE_HOST)
+			profile_doubt(r, "url may lead to another host, which cannot use a cursor of scope host");
 		has_cursor |= p->rules[i].cursor != NULL;
 		stores |= p->rules[i].action == ACTION_EVENT;
 		for (size_t old = 0; old < i; old++)

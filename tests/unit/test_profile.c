@@ -115,6 +115,10 @@ static const struct {
 	 "p.json, line 1: lines must be 1 if fleet is shared or exclusive: each event comes once"},
 	{WITH("\"mirrors\": [\"wss://i/\"], \"cursor\": {\"kind\": \"max\", \"scope\": \"host\"}"),
 	 "p.json, line 1: mirrors need a cursor of scope source: they cannot use that of a host or session"},
+	{"{\"url\": \"wss://h/\", \"cursor\": {\"kind\": \"max\", \"scope\": \"host\"}, \"rules\": ["
+	 "{\"when\": {\"/move\": true}, \"action\": \"reconnect\", \"url\": \"${/to}\"},"
+	 "{\"action\": \"event\", \"id\": [[\"/id\"]], \"cursor\": \"/id\"}]}",
+	 "doubt p.json, line 1, rules[0]: url may lead to another host, which cannot use a cursor of scope host"},
 	{WITH("\"shard\": {\"var\": \"s\"}, \"vars\": {\"s\": [1]}"),
 	 "p.json, line 2, shard: per_connection is missing"},
 	{WITH("\"shard\": {\"var\": \"t\", \"per_connection\": 1}, \"vars\": {\"s\": [1]}"),
