@@ -269,8 +269,8 @@ void sqlite_file_add_function(struct sqlite_file *f, const char *name, sqlite_fu
 	struct function *kept = memory_alloc(sizeof(*kept));
 
 	*kept = (struct function){function, is_bytes};
-	sqlite3_create_function_v2(f->db, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, kept, call_function, NULL, NULL,
-				   free);
+	sqlite3_create_function_v2(f->db, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, kept,
+				   call_function, NULL, NULL, free);
 }
 
 /* Values that are not JSON sort before all others. */
