@@ -14,7 +14,7 @@
 #include "base/memory.h"
 
 #define FRESH_MS 2000  /* an answer that took longer is too old */
-#define TURN_MS  10000 /* how long a turn counts, and how long a reader may try to connect */
+#define TURN_MS  10000 /* how long a turn counts, and how long a reader may be without a connection */
 #define LOST_MS  5000  /* time without an answer before everybody reads */
 
 #define QUICK_REDIALS    3              /* redials of a silent connection, each as soon as it is silent again */
@@ -34,6 +34,7 @@ struct dialled {
 	bool may_lead;            /* the next beat reports it */
 	bool is_ours;             /* it reads the source, with --readers */
 	int64_t ours_ms;          /* when that was last confirmed */
+	int64_t open_ms;          /* first line only: when a beat last found it connected, or not ours */
 	struct vigil vigil;
 	bool is_silent;
 	struct silence silence; /* the last silence */
@@ -149,7 +150,7 @@ static struct reading ask(const struct readings *all, size_t i)
 	return all->owner.on_ask(all->owner.arg, i);
 }
 
-/* Returns one reading for all lines of a source: any open connection, the last message and trouble. */
+/* Returns one reading for all lines of a source: any open connection, and the last message. */
 static struct reading ask_lines(const struct readings *all, size_t first)
 {
 	struct reading both = {0};
@@ -161,8 +162,6 @@ static struct reading ask_lines(const struct readings *all, size_t first)
 			both.open_ms = r.open_ms;
 		if (r.last_ms > both.last_ms)
 			both.last_ms = r.last_ms;
-		if (r.refused_ms > both.refused_ms)
-			both.refused_ms = r.refused_ms;
 	}
 	return both;
 }
@@ -193,12 +192,14 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 
 	for (size_t k = 0; k < d->lines; k++)
 		is_heard |= !d[k].is_silent;
+	if (r.open_ms || !d->is_ours)
+		d->open_ms = now_ms;
 	return (struct heard){
 		.id = d->id,
 		.may_lead = d->may_lead && is_heard,
 		.is_dialled = true,
 		.is_open = r.open_ms,
-		.is_failing = !r.open_ms && r.refused_ms && now_ms - r.refused_ms >= TURN_MS,
+		.is_failing = now_ms - d->open_ms >= TURN_MS,
 		.open_s = r.open_ms ? (now_ms - r.open_ms) / 1000 : 0,
 		.messages = (uint32_t)count(all, first, now_ms),
 		.quiet_ms = r.last_ms ? now_ms - r.last_ms : ROSTER_QUIET_MOST_MS,

@@ -12,11 +12,10 @@ struct readings;
 struct reading {
 	int64_t open_ms; /* when it was opened; 0: not connected */
 	uint64_t messages;
-	int64_t last_ms;    /* last message */
-	int64_t refused_ms; /* first of the attempts to connect since then that failed */
-	bool is_paused;     /* reading is paused, so silence means nothing */
-	bool is_alone;      /* other listeners get other messages */
-	bool is_idle;       /* reserved for a further shard: nobody dials it */
+	int64_t last_ms; /* last message */
+	bool is_paused;  /* reading is paused, so silence means nothing */
+	bool is_alone;   /* other listeners get other messages */
+	bool is_idle;    /* reserved for a further shard: nobody dials it */
 };
 
 /* A connection that brings nothing though other listeners hear the source. */

@@ -317,11 +317,15 @@ static bool reads_well(const struct heard *s, int64_t quiet_ms)
 
 bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms)
 {
+	size_t failing = 0;
+
 	for (size_t i = 0; i < r->count; i++) {
 		const struct heard *s = source_of_reader(&r->peers[i], source);
 
-		if (s && !reads_well(s, quiet_ms) &&
-		    roster_is_reader(r, source, r->peers[i].reader_seed, readers, !is_unable(&r->peers[i])))
+		if (!s || reads_well(s, quiet_ms) ||
+		    !roster_is_reader(r, source, r->peers[i].reader_seed, readers, !is_unable(&r->peers[i])))
+			continue;
+		if (!s->is_failing || failing++ == readers)
 			return false;
 	}
 	return true;

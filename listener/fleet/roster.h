@@ -25,7 +25,7 @@ struct heard {
 	bool may_lead;     /* its events arrive, and no later than at other listeners */
 	bool is_dialled;   /* the listener may read it; false: producers send it, and the rest is unknown */
 	bool is_open;      /* it is connected */
-	bool is_failing;   /* it has failed to connect for ten seconds */
+	bool is_failing;   /* it should be, and has not been for ten seconds */
 	int64_t open_s;    /* for how many seconds, at most ROSTER_OPEN_MOST_S */
 	uint32_t messages; /* messages so far, modulo 2^30 */
 	int64_t quiet_ms;  /* time since the last one; ROSTER_QUIET_MOST_MS: longer, or none yet */
@@ -98,11 +98,12 @@ struct peer *roster_leader(struct roster *r, uint64_t source, uint64_t own_seed,
 /* Returns the seed of this name, which stays the same after a restart. */
 uint64_t roster_reader_seed(const char *name, size_t len);
 /* True if the listener with this seed is a reader of a source: by rendezvous hashing, one of the first of all that may
- * read it. If it can store itself (is_able), those that cannot don't count. Each one that fails to connect has a
+ * read it. If it can store itself (is_able), those that cannot don't count. Each one that cannot connect has a
  * substitute, which has none: if the feed is down, twice as many try. */
 bool roster_is_reader(const struct roster *r, uint64_t source, uint64_t reader_seed, size_t readers, bool is_able);
-/* True if all other readers read it. Each must have been connected for five seconds. A reader without messages counts
- * only if our connection has been quiet for as long, since there may be no messages. */
+/* True if all other readers read it, but for those that have substitutes. Each must have been connected for five
+ * seconds. A reader without messages counts only if our connection has been quiet for as long, since there may be no
+ * messages. */
 bool roster_is_read(const struct roster *r, uint64_t source, size_t readers, int64_t quiet_ms);
 
 /* --- silence: our connection brings nothing, though others hear the source --- */

@@ -46,7 +46,6 @@ static struct reading on_ask(void *arg, size_t i)
 	return (struct reading){.open_ms = view.open_ms,
 				.messages = view.data,
 				.last_ms = view.data_ms,
-				.refused_ms = view.refused_ms,
 				.is_paused = view.is_behind,
 				.is_idle = all->items[i]->shard.is_idle,
 				.is_alone = fleet == FLEET_SHARED || fleet == FLEET_EXCLUSIVE};

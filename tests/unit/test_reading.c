@@ -216,16 +216,35 @@ Test(reading, beside_each_reader_that_cannot_connect_another_one_reads)
 	cr_assert_not(is_ours);
 }
 
-Test(reading, a_listener_says_when_it_cannot_connect)
+/* As after some time without Redis, when all read. The last of the others that are told here comes first. */
+Test(reading, one_that_is_not_needed_hangs_up_though_a_reader_cannot_connect)
+{
+	open_readings(1);
+	pass(LOST_MS);
+	TELL_FOR(2 * TURN_MS, {BEFORE, WELL}, {BEFORE});
+	cr_assert(is_ours, "it may connect soon, and has no substitute yet");
+	TELL_FOR(2 * TURN_MS, {BEFORE, .is_failing = true}, {BEFORE, .is_failing = true});
+	cr_assert(is_ours, "the substitute cannot connect, either");
+	TELL_FOR(TURN_MS + BEAT_MS, {BEFORE, WELL}, {BEFORE, .is_failing = true});
+	cr_assert_not(is_ours);
+}
+
+/* Whatever the cause: it is refused or told to wait, or its connections end at once. */
+Test(reading, a_listener_says_when_it_has_not_been_connected_for_long)
 {
 	char said[ROSTER_HEARD_SIZE + 1] = "";
 
 	open_readings(1);
-	now = TURN_MS + BEAT_MS;
-	reading.refused_ms = BEAT_MS + 1;
+	TELL_FOR(TURN_MS, {BEFORE, WELL});
 	readings_write(readings, said, now);
+	cr_assert_eq(said[11], '2', "it need not: %s", said);
+	TELL({WELL});
+	readings_write(readings, said, now);
+	cr_assert_eq(said[11], '6', "%s", said);
+	reading.open_ms = 0;
+	readings_write(readings, said, now + TURN_MS - 1);
 	cr_assert_eq(said[11], '2', "%s", said);
-	readings_write(readings, said, now + 1);
+	readings_write(readings, said, now + TURN_MS);
 	cr_assert_eq(said[11], 'A', "%s", said);
 }
 
