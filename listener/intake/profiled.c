@@ -296,16 +296,20 @@ static void on_lost(void *arg)
 }
 
 /* True if for a while another listener could store, and this one could not. By then each has asked Postgres, and is
- * back if Postgres was away for all. */
+ * back if Postgres was away for all. Trouble of a connection that stands counts only up to the timeout: it may be
+ * everybody's, and those that have nothing to store do not know. */
 static bool cannot_store(struct profiled *s)
 {
 	const struct presence *fleet = s->parts->presence;
 	const struct storing *storing = pipeline_storing(s->parts->pipeline);
+	const int64_t timeout_ms = s->parts->config->postgres_timeout_ms;
+	bool is_ready = store_view(storing_store(storing)).is_ready;
 
 	if (!*storing_trouble(storing) || !fleet || !presence_has_able(fleet, s->profile->name))
 		s->able_ms = now_ms(s);
-	return !store_view(storing_store(storing)).is_ready &&
-	       now_ms(s) - s->able_ms >= PATIENCE_MS + s->parts->config->postgres_timeout_ms;
+	if (is_ready && now_ms(s) - s->able_ms > timeout_ms)
+		s->able_ms = now_ms(s) - timeout_ms;
+	return !is_ready && now_ms(s) - s->able_ms >= PATIENCE_MS + timeout_ms;
 }
 
 /* True if all attempts to connect have failed for a while: another listener may have a better way to the feed. Not

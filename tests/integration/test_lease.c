@@ -395,6 +395,32 @@ Test(lease, it_is_kept_while_postgres_is_away_for_all)
 	cr_assert_not(listener_has_logged(both[1], "gave up an exclusive source"));
 }
 
+/* A table was locked for longer than the holder's patience, which the other, with nothing to store, did not notice. */
+Test(lease, it_is_kept_when_postgres_restarts_after_trouble)
+{
+	struct postgres *pg = postgres_new();
+	struct database *locker;
+
+	db = postgres_database(pg);
+	feed = feed_new();
+	store = suite_text("%s", postgres_conninfo(pg));
+	more = "--postgres-timeout 3";
+	start(NULL, 0);
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	start(NULL, 1);
+	listener_wait_ready(both[1]);
+	locker = database_open(postgres_conninfo(pg));
+	database_exec(locker, "BEGIN; LOCK TABLE events");
+	feed_send_text(feed, "{\"id\":\"one\"}");
+	wait_pause_ms(20000);
+	postgres_kill(pg);
+	wait_pause_ms(2000);
+	postgres_start(pg);
+	await(bench_rows() == 1, SETTLED_MS);
+	cr_assert_not(listener_has_logged(both[0], "gave up an exclusive source"));
+	database_free(locker);
+}
+
 Test(lease, another_gets_it_from_one_that_cannot_connect)
 {
 	expect_that_the_other_connects(NULL);
