@@ -65,7 +65,7 @@ uint64_t readings_source_id(const char *url, const char *name)
 	path = host + strcspn(host, "/?#");
 	at = memrchr(host, '@', (size_t)(path - host)); /* ignore user and password */
 	return hash_text(url, (size_t)(host - url)) * 31 + hash_text(at ? at + 1 : host, strlen(at ? at + 1 : host)) +
-	       (*name ? hash_text(name, strlen(name)) : 0);
+	       (*name ? hash_mix(hash_text(name, strlen(name))) : 0);
 }
 
 /* Each shard is a source of its own, so that their leaders spread over the fleet. */

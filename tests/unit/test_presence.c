@@ -391,6 +391,8 @@ Test(presence, source_is_known_by_its_address_whoever_the_feed_knows_us_as)
 	cr_assert_neq(readings_source_id("ws://a/y", ""), id);
 	cr_assert_neq(readings_source_id("ws://a/x@b", ""), readings_source_id("ws://b", ""));
 	cr_assert_neq(readings_source_id("ws://a/x", "profile"), id);
+	cr_assert_neq(readings_source_id("wss://feed.example.com/1", "feed-1"),
+		      readings_source_id("wss://feed.example.com/2", "feed-2"));
 }
 
 /* Whose names may be another fleet's names of other feeds. */
