@@ -51,9 +51,8 @@ struct postgres {
 	struct poll *poll; /* NULL if the socket is not watched */
 	uv_timer_t timer;  /* the next attempt, or the deadline */
 	struct hosts hosts;
-	size_t failed;     /* failed attempts since it was last READY */
-	unsigned int mute; /* of these, attempts at an address that did not answer */
-	int64_t ready_ms;  /* loop clock, when it became READY */
+	size_t failed;    /* failed attempts since it was last READY */
+	int64_t ready_ms; /* loop clock, when it became READY */
 	struct backoff backoff;
 	PGresult *last;                        /* result of the current query */
 	struct slice piece;                    /* rest of the current piece of a COPY, owned by the caller */
@@ -259,7 +258,7 @@ static void on_deadline(uv_timer_t *timer)
 		return;
 	}
 	if (p->state == POSTGRES_CONNECTING) {
-		p->mute++;
+		p->hosts.mute[p->hosts.at % HOSTS_MUTE]++;
 		snprintf(why, sizeof(why), "no connection to %.100s within the postgres timeout", PQhost(p->conn));
 		lose(p, why);
 		return;
@@ -560,7 +559,8 @@ static void finish_preparing(struct postgres *p)
 {
 	p->was_ready = true;
 	p->error[0] = '\0';
-	p->failed = p->mute = 0;
+	p->failed = 0;
+	memset(p->hosts.mute, 0, sizeof(p->hosts.mute));
 	p->ready_ms = (int64_t)uv_now(p->loop);
 	counters.postgres_connects++;
 	uv_timer_stop(&p->timer);
@@ -1039,7 +1039,7 @@ static void connect_now(struct postgres *p)
 		hosts_learn(&p->hosts, p->settings.conninfo);
 	host = hosts_to_look_up(&p->hosts);
 	if (host)
-		p->resolve = resolve_start(p->loop, host, p->mute / (unsigned int)p->hosts.count, on_addresses, p);
+		p->resolve = resolve_start(p->loop, host, p->hosts.mute[p->hosts.at % HOSTS_MUTE], on_addresses, p);
 	if (!p->resolve)
 		dial(p, NULL);
 }

@@ -6,14 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define HOSTS_MUTE 16 /* more hosts share counts */
+
 /* The lists are comma separated, as in libpq, or NULL. */
 struct hosts {
 	char *host;
 	char *hostaddr;
 	char *port;
-	size_t count;       /* 0 if not known yet */
-	size_t at;          /* index of the host to try next */
-	int64_t timeout_ms; /* connect_timeout, or 0 */
+	size_t count;                  /* 0 if not known yet */
+	size_t at;                     /* index of the host to try next */
+	int64_t timeout_ms;            /* connect_timeout, or 0 */
+	unsigned int mute[HOSTS_MUTE]; /* by index: attempts that were not answered since the last success */
 };
 
 /* Reads the hosts from conninfo, the environment, or a service file. */

@@ -58,7 +58,8 @@ Test(failover, a_name_server_that_hangs_does_not_stop_the_listener)
 	must_be_acked("persisted");
 }
 
-/* Here both hosts have a first address that hangs, and the second host is away. */
+/* Here both hosts have a first address that hangs, the second host is away, and the third refuses. The next address
+ * comes in the next round: the first one is not tried again before. */
 Test(failover, an_address_that_hangs_does_not_hide_the_next_one)
 {
 	int port = port_reserve(), away = port_reserve(), ends[] = {port_listen(port), port_listen(away)};
@@ -73,12 +74,15 @@ Test(failover, an_address_that_hangs_does_not_hide_the_next_one)
 		cr_assert_eq(listen(next.fd, 1), 0);
 	}
 	listener = listener_start(
-		&(struct listener_options){.postgres = suite_text("host=two.test,two.test port=%d,%d", port, away),
+		&(struct listener_options){.postgres = suite_text("host=two.test,two.test,127.0.0.1 port=%d,%d,%d",
+								  port, away, port_reserve()),
 					   .redis = "none",
 					   .env = slow_names(),
 					   .without_waiting = true},
 		"--postgres-timeout 1");
 	await(poll(&next, 1, 0) == 1, WAIT_MS);
+	close(accept(ends[0], NULL, NULL));
+	cr_assert_eq(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 0), 0, "twice to a mute address");
 	close(ends[0]);
 	close(ends[1]);
 	close(next.fd);
