@@ -349,6 +349,8 @@ static bool tell_failure(struct findings *f, const struct try_seen *seen, const 
 
 static const char *find_hint(const struct profile *p, const char *why)
 {
+	if (strstr(why, "--max-message"))
+		return "allow more";
 	if (!p->redacted_url)
 		return "the profile may not fit";
 	return strncmp(why, "no time: ", 9) == 0 || strncmp(why, "stale: ", 7) == 0
@@ -367,6 +369,10 @@ static void tell_messages(struct findings *f, const struct config *c, const stru
 			"%s sent an event whose time cannot be read, so it would be stored without event_time: "
 			"--time-pointer or --time-unit may not fit",
 			name);
+	else if (seen->events && !seen->has_payload)
+		finding(f, FINDING_WARNING, "feed",
+			"%s sent an event without a payload, so {} would be stored: %s may not fit", name,
+			p->redacted_url ? "--payload-pointer" : "the profile");
 	else if (seen->events && seen->messages == 1)
 		finding(f, FINDING_OK, "feed", "connected to %s; its first message is an event", name);
 	else

@@ -257,8 +257,10 @@ static void on_event(void *of, const struct session_event *event)
 		return;
 	}
 	t->seen.events++;
-	if (event->rule)
+	if (event->rule) {
+		t->seen.has_payload = event->payload.at;
 		add_example(t, event);
+	}
 	if (t->is_look)
 		end_soon(t);
 	if (!is_new(t, event->id))
@@ -449,6 +451,7 @@ static bool read_envelope(struct trial *t, const char *message, size_t len)
 	struct envelope_view view;
 	const char *fault = envelope_read(t->envelope, message, len, &view);
 
+	t->seen.has_payload = view.has_payload;
 	if (fault)
 		on_reject(t, (struct slice){message, len}, fault);
 	else
@@ -475,8 +478,13 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 {
 	struct trial *t = of;
 
-	(void)head, (void)len, (void)digest, (void)total;
+	(void)digest, (void)total;
 	t->too_long++;
+	if (t->is_look) {
+		t->seen.messages++;
+		on_reject(of, (struct slice){head, len},
+			  "it is longer than --max-message, or the profile's max_message_bytes, allows");
+	}
 }
 
 static const struct feed_callbacks callbacks = {

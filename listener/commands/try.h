@@ -13,6 +13,7 @@ struct try_seen {
 	uint64_t messages;
 	uint64_t events;
 	bool has_time;      /* the last event has a time that can be read */
+	bool has_payload;   /* the last event has a payload */
 	bool is_stopped;    /* a rule or a close code ended the feed for good */
 	char error[300];    /* of the last attempt to connect, or of the connection; "": none */
 	char rejected[200]; /* why a message would be a dead letter; "": none would */

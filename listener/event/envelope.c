@@ -239,6 +239,7 @@ const char *envelope_read(struct envelope *e, const char *message, size_t len, s
 		return why;
 	}
 	view->type = type->value.at ? type->value : (struct slice){"", 0};
-	view->payload = payload->value.at ? payload->value : (struct slice){"{}", 2};
+	view->has_payload = payload->value.at;
+	view->payload = view->has_payload ? payload->value : (struct slice){"{}", 2};
 	return NULL;
 }

@@ -21,6 +21,7 @@ struct envelope_view {
 	struct slice id;
 	struct slice type;
 	struct slice payload;
+	bool has_payload;
 	struct id_hash id_hash; /* set by events_hash() */
 	/* The source's name if a profile's rules read the event; it outlives all events. The message is then only the
 	 * payload, which is the same on all connections. Else NULL. */

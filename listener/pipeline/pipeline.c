@@ -79,6 +79,7 @@ struct pipeline {
 	bool is_ending;       /* the drain timeout is over: only releases and the spool are awaited */
 	int64_t came_us;      /* received_at of the last event, Unix time */
 	int64_t time_told_ms; /* loop clock: last warning about a time; 0: never */
+	bool is_payload_told; /* an event had none */
 	struct line_digest *digests; /* NULL: no source has several lines */
 	int64_t differ_told_ms;      /* loop clock: last warning about lines that differ; 0: never */
 	uv_prepare_t turn;           /* before each wait for I/O: sends what has come in this turn */
@@ -576,6 +577,14 @@ static void tell_time(struct pipeline *p, struct slice time, enum timestamp_unit
 		 (unsigned long long)counters.times_unread);
 }
 
+/* Warns once about events that lack a payload. */
+static void tell_payload(struct pipeline *p, const char *source)
+{
+	if (!p->is_payload_told)
+		log_warn("an event has no payload, and is stored with {}", "source=%s", source);
+	p->is_payload_told = true;
+}
+
 /* Returns the received_at of the next event, always later than the one before unless the system clock was set back. */
 static int64_t next_time(struct pipeline *p)
 {
@@ -694,6 +703,8 @@ bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const
 	struct envelope_view view;
 	const char *why = envelope_read(p->envelope, message, len, &view);
 
+	if (!why && !view.has_payload && !sender)
+		tell_payload(p, from);
 	if (why)
 		pipeline_refuse(p, NULL, message, len, why, sender);
 	else
@@ -710,6 +721,8 @@ void pipeline_receive_event(struct pipeline *p, const struct feed_event *event, 
 				     .line = event->line};
 
 	assert(view.id.len && view.id.len <= ENVELOPE_ID_MAX && view.source);
+	if (!event->payload.at)
+		tell_payload(p, view.source);
 	take(p, view.payload.at, view.payload.len, &view, event, NULL, sender);
 }
 

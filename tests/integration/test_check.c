@@ -187,7 +187,11 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 {
 	struct feed *feed = feed_new();
 
-	expect_line(feed, "{\"event_id\": \"1\"}", "ok ", "; its first message is an event\n");
+	expect_line(feed, "{\"event_id\": \"1\", \"payload\": 1}", "ok ", "; its first message is an event\n");
+	expect_line(feed, "{\"event_id\": \"1\", \"data\": {}}", "warning ",
+		    "sent an event without a payload, so {} would be stored: --payload-pointer may not fit\n");
+	expect_line_with(feed, suite_text("{\"event_id\": \"1\", \"payload\": \"%080d\"}", 1), " --max-message 64",
+			 "warning ", "sent a message that would be a dead letter: it is longer than --max-message");
 	expect_line(feed, "{\"hello\": 1}", "warning ", "sent a message that would be a dead letter: ");
 	expect_line(feed, "{\"hello\": 1}", "warning ", "--id-pointer may not fit");
 	expect_line(feed, NULL, "ok ", "; it sent nothing within 5 s\n");
@@ -197,11 +201,12 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 			 " --max-age 30d --time-pointer /at", "warning ", "is more than 30d ago: --time-pointer or");
 	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028}", " --time-pointer /at", "warning ",
 			 "would be stored without event_time: ");
-	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028}", " --time-pointer /at --time-unit s", "ok ",
-			 "its first message is an event\n");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028, \"payload\": 1}",
+			 " --time-pointer /at --time-unit s", "ok ", "its first message is an event\n");
 	expect(1, "warning  idle timeout   none: a source that stays open and brings nothing is noticed only if", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
-	expect_line_with(feed, "{\"event_id\": \"1\"}", " --idle-timeout 60", "ok ", "its first message is an event\n");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"payload\": 1}", " --idle-timeout 60", "ok ",
+			 "its first message is an event\n");
 	feed_refuse(feed, 401);
 	expect(1, "cannot be connected to: ", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));

@@ -22,7 +22,7 @@ TestSuite(silent, .init = set_up, .timeout = 240);
 	({ \
 		int64_t send_end = wait_now_ms() + 3 * WAIT_MS; \
 		do \
-			feed_sendf(feed, "{\"event_id\":\"%d\"}", sent++); \
+			feed_sendf(feed, "{\"event_id\":\"%d\",\"payload\":1}", sent++); \
 		while (!wait_until(expr, 50) && wait_now_ms() < send_end); \
 		(expr); \
 	})
@@ -126,7 +126,7 @@ Test(silent, another_mirror_is_dialled_first)
 	cr_assert(SEND_UNTIL(listener_metric(l[1], "wsonce_received_total") > 20));
 	feed_mute(feed, "X-Who: deaf");
 	/* The mirror sends from its first moment: it would be left for the feed again when it is silent, too. */
-	cr_assert(SEND_UNTIL((feed_send_text(mirror, "{\"event_id\":\"of-the-mirror\"}"),
+	cr_assert(SEND_UNTIL((feed_send_text(mirror, "{\"event_id\":\"of-the-mirror\",\"payload\":1}"),
 			      listener_has_logged(l[1], "source brings messages again"))));
 	cr_assert_eq(feed_connections(feed), 2);
 	cr_assert_geq(feed_connections(mirror), 1);

@@ -44,6 +44,7 @@ Test(source, one_process_listens_to_several)
 	feed_send_text(others[0], "{\"event_id\":\"of-all\"}");
 	feed_send_text(others[1], "{\"event_id\":\"of-all\"}");
 	wait_rows(4);
+	cr_assert(listener_has_logged(listener, "an event has no payload, and is stored with {}"));
 	feed_free(others[0]);
 	await(listener_status(listener, "/readyz") == 503, SETTLED_MS);
 	bench_expect_heard(feed, "event_id", "while-another-is-away");
