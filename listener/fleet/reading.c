@@ -34,7 +34,7 @@ struct dialled {
 	bool may_lead;            /* the next beat reports it */
 	bool is_ours;             /* it reads the source, with --readers */
 	int64_t ours_ms;          /* when that was last confirmed */
-	int64_t open_ms;          /* first line only: when a beat last found it connected, or not ours */
+	int64_t open_ms;          /* first line only: when it had last been connected for five seconds, or not ours */
 	struct vigil vigil;
 	bool is_silent;
 	struct silence silence; /* the last silence */
@@ -192,14 +192,14 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 
 	for (size_t k = 0; k < d->lines; k++)
 		is_heard |= !d[k].is_silent;
-	if (r.open_ms || !d->is_ours)
+	if ((r.open_ms && now_ms - r.open_ms >= LOST_MS) || !d->is_ours)
 		d->open_ms = now_ms;
 	return (struct heard){
 		.id = d->id,
 		.may_lead = d->may_lead && is_heard,
 		.is_dialled = true,
 		.is_open = r.open_ms,
-		.is_failing = now_ms - d->open_ms >= TURN_MS,
+		.is_failing = !r.open_ms && now_ms - d->open_ms >= TURN_MS,
 		.open_s = r.open_ms ? (now_ms - r.open_ms) / 1000 : 0,
 		.messages = (uint32_t)count(all, first, now_ms),
 		.quiet_ms = r.last_ms ? now_ms - r.last_ms : ROSTER_QUIET_MOST_MS,
