@@ -161,10 +161,18 @@ struct slice envelope_order(const struct envelope *e)
 
 struct slice envelope_find_order(struct envelope *e, struct slice json)
 {
+	const char *payload = e->pointers[e->id_parts + 1].name;
+	size_t len = strlen(payload);
+	struct slice value;
+
+	if (!e->order)
+		return (struct slice){NULL, 0};
+	value = json_find(json, e->order->name);
+	if (!value.at && strncmp(e->order->name, payload, len) == 0 && strchr("/", e->order->name[len]))
+		value = json_find(json, e->order->name + len);
 	arena_clear(&e->arena);
-	if (e->order)
-		take(e, e->order, json_find(json, e->order->name));
-	return envelope_order(e);
+	take(e, e->order, value);
+	return e->order->value;
 }
 
 static const char *check_part(struct envelope *e, const struct pointer *t)

@@ -54,7 +54,7 @@ struct slice envelope_time(const struct envelope *e);
 
 /* The decoded key of the last message, as above. */
 struct slice envelope_order(const struct envelope *e);
-/* Returns the key in this JSON, which must be valid. For messages that envelope_read() has not read. */
+/* Returns the key in valid JSON that envelope_read() has not read: a message, or what --payload-pointer leads to. */
 struct slice envelope_find_order(struct envelope *e, struct slice json);
 
 #endif

@@ -519,6 +519,20 @@ Test(envelope, time_may_be_what_the_id_is_or_the_whole_message)
 
 /* --- a reader is used for many messages --- */
 
+Test(envelope, key_of_a_payload_is_found_by_the_pointer_into_its_message_too)
+{
+	use_payload("/payload");
+	envelope_add_order(reader, "/payload/key");
+	cr_assert(is_text(envelope_find_order(reader, (struct slice){"{\"key\":7}", 9}), "7"));
+	cr_assert(is_text(envelope_find_order(reader, (struct slice){"{\"payload\":{\"key\":8}}", 21}), "8"));
+	use_payload("/pay");
+	envelope_add_order(reader, "/payload");
+	cr_assert_null(envelope_find_order(reader, (struct slice){"{\"load\":7}", 10}).at);
+	use_payload("/a/b");
+	envelope_add_order(reader, "/a/b");
+	cr_assert(is_text(envelope_find_order(reader, (struct slice){"\"k\"", 3}), "k"));
+}
+
 Test(envelope, one_message_leaves_nothing_to_the_next)
 {
 	assert_event("{\"event_id\":\"a\",\"event_type\":\"t\",\"payload\":1}", "a", "t", "1");
