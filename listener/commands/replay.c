@@ -45,7 +45,9 @@ struct replay {
 /* --- the database --- */
 
 static const char sql_place[] = "SELECT id, epoch FROM :schema.wsonce_database, (" SQL_EPOCH ") AS e (epoch)";
-static const char lite_place[] = "SELECT id, opened FROM wsonce_database";
+/* A restore of a backup changes schema_version. */
+static const char lite_place[] =
+	"SELECT id, ((SELECT schema_version FROM pragma_schema_version) << 48) + opened FROM wsonce_database";
 
 /* Reads the id of the database, and its epoch: in another epoch, lines that have settled may be lost. */
 static json_t *identify(const struct replay *r, struct session *s)
@@ -61,12 +63,13 @@ static json_t *identify(const struct replay *r, struct session *s)
 	return place;
 }
 
-/* True if the database may have lost commits in between. The epoch of a file is its number of commits. */
+/* True if the database may have lost commits in between. The lower half of the epoch of a file counts its commits. */
 static bool has_forgotten(const struct replay *r, const json_t *before, const json_t *now)
 {
 	const char *old = member_text(before, "epoch"), *new = member_text(now, "epoch");
+	int64_t was = strtoll(old, NULL, 10), is = strtoll(new, NULL, 10);
 
-	return *old && (r->file ? strtoll(old, NULL, 10) > strtoll(new, NULL, 10) : strcmp(old, new) != 0);
+	return *old && (r->file ? was >> 32 != is >> 32 || was > is : strcmp(old, new) != 0);
 }
 
 /* True if the database has lost no commits since this run began. False also if it does not answer. */

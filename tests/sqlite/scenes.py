@@ -392,10 +392,16 @@ async def a_replay_and_a_backup(rig):
         if first == 0:
             with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
                 now.backup(copy)
-    with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
-        copy.backup(now)
-    return (await tells(rig, file, 0, "replayed 200: persisted 100, duplicates 100,", *replay)
-            or await tells(rig, file, 0, "replayed 0:", *replay))
+    for others in (0, 8):            # transactions of others after the restore, more than it has taken back
+        with sqlite3.connect(file) as now, sqlite3.connect(f"{file}.copy") as copy:
+            copy.backup(now)
+        for n in range(others):
+            with open(f"{lines}.more", "w", encoding="ascii") as out:
+                out.write(f'{{"event_id": "more{n}"}}\n')
+            fault = fault or await tells(rig, file, 0, "persisted 1,", "replay", f"{lines}.more")
+        fault = (fault or await tells(rig, file, 0, "replayed 200: persisted 100, duplicates 100,", *replay)
+                 or await tells(rig, file, 0, "replayed 0:", *replay))
+    return fault
 
 
 async def commands(rig):
