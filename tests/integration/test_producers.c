@@ -145,6 +145,16 @@ Test(producers, those_of_the_page_stop_when_they_are_refused)
 	cr_expect_eq(bench_rows(), 0);
 }
 
+Test(producers, those_of_the_page_stop_when_a_message_is_too_long)
+{
+	listener_kill(listener);
+	listener_free(listener);
+	start_with(" --max-message 64");
+	expect_stopped(start_python(), "received 1009");
+	expect_stopped(start_node(), "refuses: 1009");
+	expect_stopped(start_shell(), "refused with 413");
+}
+
 Test(producers, those_of_the_page_stop_when_they_are_refused_later)
 {
 	database_slow_down(db, 100);
