@@ -325,6 +325,24 @@ Test(effects, replay_does_what_the_fleet_does_or_is_refused)
 	run_expect_error(db, 2, "was killed", "replay %s --handler public.handle", path);
 }
 
+Test(effects, a_command_without_a_name_is_refused_beside_a_fleet_of_consumers)
+{
+	const char *path = suite_file("events", "{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");
+
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle --consumer shop");
+	fleet_send(&fleet, 1);
+	fleet_wait_rows(&fleet, 1, SETTLED_MS);
+	run_expect_error(db, 2, "has --consumer shop, --handler public.handle and", "replay %s", path);
+	run_expect_error(db, 2, "has --consumer shop, ", "replay %s --handler public.handle", path);
+	run_expect_error(db, 2, "has --consumer shop, ", "audit --expected %s --resubmit", path);
+	cr_assert_eq(fleet_rows(&fleet), 1);
+	run_expect(db, 0, "persisted 1", "replay %s --handler public.handle --consumer shop", path);
+	must_have_effects(2);
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, report) VALUES ('another', 1, "
+			  "'{\"version\": \"1\"}')");
+	run_expect(db, 0, "duplicates 1", "replay %s", path);
+}
+
 Test(effects, what_is_resubmitted_or_retried_has_them_or_is_refused)
 {
 	const char *path = suite_file("events", "{\"event_id\":\"r\",\"event_type\":\"t\",\"payload\":{\"n\":1}}\n");

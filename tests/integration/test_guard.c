@@ -305,7 +305,7 @@ Test(guard, functions_that_hide_those_of_postgres_are_not_used, .fini = bench_cl
 					       "stats duplicates",
 					       "explain e-0",
 					       "dead-letters list",
-					       "dead-letters retry --all",
+					       "dead-letters retry --all --consumer shop",
 					       "dead-letters discard --type none",
 					       "dead-letters list --deliveries",
 					       "webhooks list",
@@ -315,7 +315,7 @@ Test(guard, functions_that_hide_those_of_postgres_are_not_used, .fini = bench_cl
 					       "export --since 1d",
 					       "purge --older-than 1d",
 					       "audit --expected /dev/null",
-					       "replay /dev/null",
+					       "replay /dev/null --consumer shop",
 					       "migrate"};
 	struct receiver *r = receiver_start(NULL);
 	char *config =
