@@ -330,6 +330,36 @@ Test(spool, what_is_exported_can_be_replayed_and_then_dropped, .timeout = 120)
 	cr_assert_not(has_segments(0));
 }
 
+/* With the fleet's settings, whose pointers do not fit what a profile has read. */
+Test(spool, events_of_a_profile_in_a_segment_are_replayed_with_their_source_and_time, .timeout = 120)
+{
+	struct feed *feed = feed_new();
+	const char *
+		settings = suite_file(
+		       "settings.json",
+		       suite_text("{\"sources\": [{\"name\": \"orders\", \"url\": \"%s\", \"rules\": [{\"action\": "
+				  "\"event\", "
+				  "\"id\": [[\"/n\"]], \"time\": \"/at\", \"time_unit\": \"s\", \"payload\": \"\"}]}]}",
+				  feed_url(feed))),
+	       *flags = suite_text("--config %s --id-pointer /id --time-pointer /at --max-age 1d", settings);
+
+	start(1, NULL, suite_text("--drain-timeout 1 %s", flags));
+	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+	postgres_stop(postgres);
+	for (int n = 0; n < 20; n++)
+		feed_sendf(feed, "{\"n\":%d,\"at\":%ld}", n, time(NULL));
+	await(are_on_disk(20), WHOLE_MS);
+	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
+	postgres_start(postgres);
+	run_expect(fleet.rows, 0, "persisted 20,", "replay %s/base/spool-0/%020d.segment %s", suite_directory(), 1,
+		   flags);
+	cr_assert_str_eq(database_text(fleet.rows,
+				       "SELECT count(*) FROM events WHERE source = 'orders' AND event_time > "
+				       "now() - interval '1 day'"),
+			 "20");
+	feed_free(feed);
+}
+
 /* It would be the same disk. */
 Test(spool, it_is_refused_with_sqlite)
 {
