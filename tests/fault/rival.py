@@ -1,6 +1,6 @@
-"""Another fleet on the same database, without a consumer's name and without effects: owns its events, which are some
-of the feed's. It stores the first ones at about the time when the feed sends them, and gets ahead of it. So there are
-rows that the consumer's fleet has not processed."""
+"""Another consumer on the same database, without effects: owns its events, which are some of the feed's. It stores the
+first ones at about the time when the feed sends them, and gets ahead of it. So there are rows that the fleet's consumer
+has not processed."""
 from feed import feed_payload, feed_type
 from replay import Replay
 from rig.feed import event_message
@@ -14,5 +14,5 @@ class Rival(Replay):
         rig = book.rig
         numbers = range(7, int(rig.options.rate * rig.options.round), STEP)
         events = [event_message(f"{book.feed_prefix}-{n}", feed_payload(n), feed_type(n)) for n in numbers]
-        super().__init__(rig, f"{book.feed_prefix}-rival", events, "--max-attempts", "1000", "--rate",
-                         str(max(1, int(PACE * rig.options.rate / STEP))))
+        super().__init__(rig, f"{book.feed_prefix}-rival", events, "--max-attempts", "1000",
+                         "--consumer", "rival", "--rate", str(max(1, int(PACE * rig.options.rate / STEP))))
