@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -34,7 +35,7 @@ struct dialled {
 	bool may_lead;            /* the next beat reports it */
 	bool is_ours;             /* it reads the source, with --readers */
 	int64_t ours_ms;          /* when that was last confirmed */
-	int64_t open_ms;          /* first line only: when it had last been connected for five seconds, or not ours */
+	int64_t open_ms;          /* first line only: when a beat last found it well connected, or not ours */
 	struct vigil vigil;
 	bool is_silent;
 	struct silence silence; /* the last silence */
@@ -188,18 +189,21 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 {
 	struct dialled *d = &all->items[first];
 	const struct reading r = ask_lines(all, first);
+	int64_t proved_ms;
 	bool is_heard = false;
 
 	for (size_t k = 0; k < d->lines; k++)
 		is_heard |= !d[k].is_silent;
-	if ((r.open_ms && now_ms - r.open_ms >= LOST_MS) || !d->is_ours)
+	/* If connections keep ending, the waits between them are long. */
+	proved_ms = now_ms - d->open_ms < TURN_MS ? LOST_MS : BACKOFF_GOOD_MS;
+	if ((r.open_ms && now_ms - r.open_ms >= proved_ms) || !d->is_ours)
 		d->open_ms = now_ms;
 	return (struct heard){
 		.id = d->id,
 		.may_lead = d->may_lead && is_heard,
 		.is_dialled = true,
 		.is_open = r.open_ms,
-		.is_failing = !r.open_ms && now_ms - d->open_ms >= TURN_MS,
+		.is_failing = now_ms - d->open_ms >= TURN_MS,
 		.open_s = r.open_ms ? (now_ms - r.open_ms) / 1000 : 0,
 		.messages = (uint32_t)count(all, first, now_ms),
 		.quiet_ms = r.last_ms ? now_ms - r.last_ms : ROSTER_QUIET_MOST_MS,

@@ -25,7 +25,7 @@ struct heard {
 	bool may_lead;     /* its events arrive, and no later than at other listeners */
 	bool is_dialled;   /* the listener may read it; false: producers send it, and the rest is unknown */
 	bool is_open;      /* it is connected */
-	bool is_failing;   /* it should be, and no connection of the last ten seconds has lasted */
+	bool is_failing;   /* it should be, was not for ten seconds, and no connection has been a success since */
 	int64_t open_s;    /* for how many seconds, at most ROSTER_OPEN_MOST_S */
 	uint32_t messages; /* messages so far, modulo 2^30 */
 	int64_t quiet_ms;  /* time since the last one; ROSTER_QUIET_MOST_MS: longer, or none yet */

@@ -3,6 +3,7 @@
 #include "fleet/reading.h"
 #include "unit.h"
 
+#include "base/backoff.h"
 #include "base/hash.h"
 
 #define URL     "ws://feed/x"
@@ -247,12 +248,11 @@ Test(reading, a_listener_says_when_it_has_not_been_connected_for_long)
 	cr_assert_eq(said[11], '2', "%s", said);
 	readings_write(readings, said, now + TURN_MS);
 	cr_assert_eq(said[11], 'A', "%s", said);
-	reading.open_ms = now + TURN_MS;
-	readings_write(readings, said, now + TURN_MS + LOST_MS - 1);
+	reading.open_ms = now += TURN_MS;
+	readings_write(readings, said, now + BACKOFF_GOOD_MS - 1);
+	cr_assert_eq(said[11], 'E', "it may end again: %s", said);
+	readings_write(readings, said, now + BACKOFF_GOOD_MS);
 	cr_assert_eq(said[11], '6', "%s", said);
-	reading.open_ms = 0;
-	readings_write(readings, said, now + TURN_MS + LOST_MS);
-	cr_assert_eq(said[11], 'A', "it may end at once again: %s", said);
 }
 
 Test(reading, who_cannot_store_hangs_up_only_if_as_many_read_as_before)
