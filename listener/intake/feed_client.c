@@ -377,10 +377,10 @@ static void on_successor_end(struct feed_client *c, const char *reason, int64_t 
 			"source=%s reason=%s", name_of(c), c->error);
 }
 
-/* A feed that asks for a wait (429, 503), or seems to refuse the cursor, would refuse every listener. */
+/* A feed that is down for a while (503), or seems to refuse the cursor, would refuse every listener. */
 static void note_refusal(struct feed_client *c, const struct dial_end *end)
 {
-	if (end->was_open || end->wait_ms || c->mute_ends)
+	if (end->was_open || (end->wait_ms && end->status / 100 == 5) || c->mute_ends)
 		c->refused_ms = 0;
 	else if (!c->refused_ms)
 		c->refused_ms = now_ms(c);

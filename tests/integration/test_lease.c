@@ -332,6 +332,19 @@ static void expect_that_the_other_connects(const char *redis)
 	cr_assert_eq(feed_connections(feed), 1);
 }
 
+/* Feeds ban addresses for an hour. */
+Test(lease, another_gets_it_from_one_that_is_told_to_wait)
+{
+	feed = feed_new();
+	db = database_new();
+	feed_answer(feed, "/banned",
+		    "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n");
+	start_at(suite_text("ws://127.0.0.1:%d/banned", feed_port(feed)), NULL, 0);
+	await(listener_has_logged(both[0], "cannot connect to source"), SETTLED_MS);
+	start(NULL, 1);
+	cr_assert(feed_wait_clients(feed, 1, 2 * SETTLED_MS), "the other one does not connect");
+}
+
 /* One host loses its way to Postgres: its listener reads on only until another one can store. */
 Test(lease, another_gets_it_from_one_that_cannot_store)
 {
