@@ -136,15 +136,29 @@ static const char *doubt_disk(unsigned int magic)
 	return NULL;
 }
 
+/* Warns of the disk that the spool is on, or will be on. */
+static void check_disk(struct findings *f, const struct config *c)
+{
+	AUTO_FREE char *copy = memory_strdup(c->spool);
+	struct statfs disk;
+
+	if (statfs(c->spool, &disk) && statfs(dirname(copy), &disk))
+		return;
+	const char *doubt = doubt_disk((unsigned int)disk.f_type);
+	double free_bytes = (double)disk.f_bavail * (double)disk.f_bsize;
+
+	if (doubt)
+		finding(f, FINDING_WARNING, "spool", "%s is %s", c->spool, doubt);
+	if (free_bytes < (double)c->spool_bytes)
+		finding(f, FINDING_WARNING, "spool", "%.1f GiB are free on its disk, and --spool-max is %.1f GiB",
+			free_bytes / (1 << 30), (double)c->spool_bytes / (1 << 30));
+}
+
 static void check_directory(struct findings *f, const struct config *c, const struct stat *seen)
 {
 	mode_t mode = seen->st_mode;
-	struct statfs disk = {0};
-	bool is_usable = access(c->spool, R_OK | W_OK | X_OK) == 0 && statfs(c->spool, &disk) == 0;
-	double free_bytes = (double)disk.f_bavail * (double)disk.f_bsize;
-	const char *doubt = doubt_disk((unsigned int)disk.f_type);
 
-	if (!is_usable || !S_ISDIR(mode))
+	if (!S_ISDIR(mode) || access(c->spool, R_OK | W_OK | X_OK))
 		finding(f, FINDING_WRONG, "spool", "%s cannot be used: %s", c->spool,
 			strerror(S_ISDIR(mode) ? errno : ENOTDIR));
 	else if (is_locked(c->spool))
@@ -157,21 +171,19 @@ static void check_directory(struct findings *f, const struct config *c, const st
 	if (mode & (S_IWGRP | S_IWOTH))
 		finding(f, FINDING_WARNING, "spool", "%s has mode %03o: other users may change it; chmod 700 %s",
 			c->spool, (unsigned int)mode & 0777, c->spool);
-	if (doubt)
-		finding(f, FINDING_WARNING, "spool", "%s is %s", c->spool, doubt);
-	if (is_usable && free_bytes < (double)c->spool_bytes)
-		finding(f, FINDING_WARNING, "spool", "%.1f GiB are free on its disk, and --spool-max is %.1f GiB",
-			free_bytes / (1 << 30), (double)c->spool_bytes / (1 << 30));
 }
 
 static void check_spool(struct findings *f, const struct config *c)
 {
 	struct stat seen;
 
-	if (c->spool && stat(c->spool, &seen) == 0)
+	if (!c->spool)
+		return;
+	if (stat(c->spool, &seen) == 0)
 		check_directory(f, c, &seen);
-	else if (c->spool)
+	else
 		check_folder(f, "spool", c->spool);
+	check_disk(f, c);
 }
 
 /* --- Redis --- */

@@ -576,6 +576,10 @@ Test(check, the_directory_of_a_spool_is_looked_at, .init = bench_open)
 	expect(1, suite_text("wrong    spool          %s cannot be used: Not a directory\n", file), servers(),
 	       suite_text("check --ingest 127.0.0.1:0 --spool %s", file));
 	expect(0, "is in memory: use a disk\n", servers(), "check --ingest 127.0.0.1:0 --spool /dev/shm");
+	expect(0, "/dev/shm/wsonce-nowhere is in memory: use a disk\n", servers(),
+	       "check --ingest 127.0.0.1:0 --spool /dev/shm/wsonce-nowhere");
+	expect(0, "GiB are free on its disk, and --spool-max is 1048576.0 GiB\n", servers(),
+	       suite_text("check --ingest 127.0.0.1:0 --spool %s --spool-max 1048576GiB", dir));
 	expect(0, "/dev/shm has mode 777: other users may change it; chmod 700 /dev/shm\n", servers(),
 	       "check --ingest 127.0.0.1:0 --spool /dev/shm");
 
