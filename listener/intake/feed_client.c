@@ -911,10 +911,11 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.number = c->number,
 		.url = c->redacted_url,
 		.state = state_names[c->state],
-		.error = *c->error           ? c->error
-			 : c->is_unconfirmed ? "the feed does not confirm the subscription"
-			 : c->idle           ? "the feed was silent for too long, and has sent no event since"
-					     : "",
+		.error = *c->error                    ? c->error
+			 : c->is_unconfirmed          ? "the feed does not confirm the subscription"
+			 : c->idle == IDLE_UNANSWERED ? "a ping was not answered, and the feed has sent no event since"
+			 : c->idle                    ? "the feed was silent for too long, and has sent no event since"
+						      : "",
 		.is_open = c->state == STATE_OPEN,
 		.is_unconfirmed = c->is_unconfirmed || c->idle,
 		.is_standby = c->state == STATE_STANDBY,

@@ -127,8 +127,8 @@ Test(feed_client, a_feed_that_only_greets_and_answers_no_pings_is_not_ready)
 		feed_send_text(feed, "{\"hello\":1}");
 		wait_pause_ms(300);
 	}
-	cr_assert(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"), "%s",
-		  listener_http(listener, "/readyz", NULL));
+	cr_assert(listener_page_has(listener, "/readyz", "not ready: source played: open: a ping was not answered"),
+		  "%s", listener_http(listener, "/readyz", NULL));
 	await((feed_send_text(feed, "{\"pong\":1}"), listener_page_has(listener, "/readyz", "ready\n")), 2500,
 	      "an answer to a ping ends it");
 }
@@ -153,7 +153,7 @@ static void expect_that_pongs_make_it_ready(const char *limit)
 	bench_dial(NULL, env, "--ping-interval 1 %s --source played=ws://127.0.0.1:%d/", limit, feed_port(feed));
 	feed_answer_pings(feed, false);
 	await(feed_connections(feed) >= 2, SETTLED_MS);
-	await(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"),
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: a ping was not answered"),
 	      SETTLED_MS);
 	feed_answer_pings(feed, true);
 	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
