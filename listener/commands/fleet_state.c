@@ -157,8 +157,7 @@ static struct redis_query *ask_redis(struct reading *r)
 	if (is_used && !q) {
 		AUTO_FREE char *url = url_redact(r->config->redis);
 
-		note(r, FLEET_DEGRADED, "redis cannot be used: %s (%s); the unique key decides alone",
-		     redis_query_failure(), url);
+		note(r, FLEET_DEGRADED, "redis cannot be used from here: %s (%s)", redis_query_failure(), url);
 	}
 	if (!q)
 		return NULL;

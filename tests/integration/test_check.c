@@ -129,7 +129,7 @@ Test(check, what_redis_refuses_is_said, .init = bench_open)
 
 		expect(1, suite_text("wrong    redis          cannot be used: %s", cases[i].said), env,
 		       "check --ingest 127.0.0.1:0");
-		expect(2, suite_text("! redis cannot be used: %s", cases[i].said), env, "status");
+		expect(2, suite_text("! redis cannot be used from here: %s", cases[i].said), env, "status");
 		expect(2, suite_text("127.0.0.1:%d", redisd_port(redis)), env, "status");
 		expect(1, suite_text("not read: redis: %s", cases[i].said), env, "explain nothing");
 	}
