@@ -150,6 +150,23 @@ Test(check, an_empty_database_gets_its_tables_from_a_listener)
 	database_exec(db, "DROP ROLE \"%s\"", role);
 }
 
+Test(check, a_role_that_may_not_upgrade_the_tables_is_told, .init = bench_open)
+{
+	char *role = database_text(db, "SELECT current_database() || '_poor'");
+	const char *env[] = {"WSONCE_REDIS=none", suite_text("WSONCE_POSTGRES=%s user=%s", database_conninfo(db), role),
+			     NULL};
+
+	database_exec(db,
+		      "DELETE FROM wsonce_schema WHERE version = (SELECT max(version) FROM wsonce_schema);"
+		      "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE \"%1$s\" LOGIN;"
+		      "GRANT ALL ON ALL TABLES IN SCHEMA public TO \"%1$s\";"
+		      "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \"%1$s\"",
+		      role);
+	expect(1, "may not upgrade it to ", env, "check --ingest 127.0.0.1:0");
+	expect(0, "; the next listener, or wsonce migrate, upgrades it to ", servers(), "check --ingest 127.0.0.1:0");
+	database_exec(db, "DROP OWNED BY \"%1$s\"; DROP ROLE \"%1$s\"", role);
+}
+
 /* Returns the line about a feed that sends this as soon as the command connects. */
 static char *line_of_feed(struct feed *feed, const char *message, const char *more)
 {
