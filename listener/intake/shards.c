@@ -232,10 +232,17 @@ void shards_reload(struct shards *s)
 {
 	char why[SHARD_REASON];
 
-	if (s->profile->shard.http)
+	if (s->profile->shard.http) {
 		s->ask_ms = 0;
+		return;
+	}
+	json_t *parts = shard_load(s->profile, why);
+
+	if (parts)
+		s->failures.began_ms = s->failures.last_ms = 0; /* over at once */
 	else
-		take(s, shard_load(s->profile, why), why);
+		s->failures.times = 0; /* somebody waits for the outcome of each SIGHUP */
+	take(s, parts, why);
 }
 
 const char *shards_trouble(const struct shards *s)

@@ -1,6 +1,7 @@
 /* What a listener sends to a feed with a profile, when it reconnects and when not, and hostile feeds. */
 #include "support.h"
 #include "bench.h"
+#include <signal.h>
 #include <zlib.h>
 
 #define SETTLED_MS 20000
@@ -994,6 +995,27 @@ Test(feed_client, a_refusal_of_a_list_shows_no_secret)
 	await(listener_has_logged(listener, "cannot use the list of a source"), SETTLED_MS);
 	bench_expect_status("answered 401: ?a key: ******************\"");
 	expect_no_secret("the log", process_errors(listener_process(listener)));
+}
+
+static void reload_list(const char *text, const char *event, int times)
+{
+	suite_file("items", text);
+	process_signal(listener_process(listener), SIGHUP);
+	await(listener_count_logged(listener, event) == times, SETTLED_MS, "%s: %s", text,
+	      process_errors(listener_process(listener)));
+}
+
+Test(feed_client, each_reload_of_a_list_says_what_became_of_it)
+{
+	const char *path = suite_file("items", "a\nb\n");
+
+	START(URL "\"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", \"per_connection\": 1, "
+		  "\"most\": 2}, \"on_open\": [{\"say\": \"$items\"}], " RULES,
+	      feed_port(feed), path);
+	await(feed_connections(feed) == 2, SETTLED_MS);
+	reload_list("", "cannot use the list of a source", 1);
+	reload_list("a\nb\nc\n", "cannot use the list of a source", 2);
+	reload_list("a\nb\n", "a source's list can be used again", 1);
 }
 
 Test(feed_client, no_secret_is_told_anywhere)
