@@ -35,6 +35,7 @@
 #include "claim/done_channel.h"
 #include "fleet/presence.h"
 #include "spool/segment.h"
+#include "store/checkin.h"
 #include "store/store.h"
 
 #define OTHER_FILES 128
@@ -54,6 +55,18 @@ static void take_findings(struct findings *f, const char *what, struct pg_result
 	session_drop(rows);
 }
 
+/* A listener refuses to start if late copies of deleted rows could be stored again. */
+static void check_retention(struct findings *f, const struct config *c, struct session *s)
+{
+	static const char ask[] = "SELECT rows_deleted_s FROM :schema.wsonce_retention";
+	AUTO_ROWS *rows = session_query(s, ask, "SELECT rows_deleted_s FROM wsonce_retention", "");
+	const struct checkin n = {.config = c};
+	const char *why = rows && session_count(rows) ? checkin_read(&n, session_text(rows, 0, 0)) : NULL;
+
+	if (why)
+		finding(f, FINDING_WRONG, "max age", "%s", why);
+}
+
 static void check_postgres(struct findings *f, const struct config *c)
 {
 	static const char server[] = "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER;
@@ -69,8 +82,10 @@ static void check_postgres(struct findings *f, const struct config *c)
 	}
 	found = session_query(s, tables, NULL, "s", store_tables(c));
 	take_findings(f, "postgres", session_query(s, server, NULL, "n", clock_ms(CLOCK_REALTIME)));
-	if (found && session_flag(found, 0, 3))
+	if (found && session_flag(found, 0, 3)) {
 		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));
+		check_retention(f, c, s);
+	}
 	take_findings(f, "tables", found);
 	if (c->handler)
 		take_findings(f, "handler", session_query(s, handler, NULL, "s", c->handler));
@@ -103,6 +118,8 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 		finding(f, FINDING_WRONG, "sqlite", "%s cannot be written: %s", path, strerror(errno));
 	else
 		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, session_text(rows, 0, 0));
+	if (rows)
+		check_retention(f, c, s);
 	session_close(s);
 }
 

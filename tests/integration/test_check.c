@@ -167,6 +167,13 @@ Test(check, a_role_that_may_not_upgrade_the_tables_is_told, .init = bench_open)
 	database_exec(db, "DROP OWNED BY \"%1$s\"; DROP ROLE \"%1$s\"", role);
 }
 
+Test(check, where_rows_were_deleted_a_listener_needs_an_age_limit, .init = bench_open)
+{
+	database_exec(db, "INSERT INTO wsonce_retention (rows_deleted_s) VALUES (864000)");
+	expect(1, "and a --max-age of at most 9d\n", servers(), "check --ingest 127.0.0.1:0");
+	expect(0, "0 wrong\n", servers(), "check --ingest 127.0.0.1:0 --time-pointer /at --max-age 9d");
+}
+
 /* Returns the line about a feed that sends this as soon as the command connects. */
 static char *line_of_feed(struct feed *feed, const char *message, const char *more)
 {
