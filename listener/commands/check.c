@@ -28,6 +28,7 @@
 #include "check_schema.sql.h"
 #include "check_server.sql.h"
 #include "check_tables.sql.h"
+#include "foreign.lua.h"
 #include "hazards.sql.h"
 #include "inspect.sql.h"
 #include "postgres/schema.h"
@@ -41,6 +42,7 @@
 #define OTHER_FILES 128
 #define LOOK_S      5
 #define ALL_MS      60000 /* after this time, no further feed is tried */
+#define BEAT_MS     "3000"
 
 /* --- Postgres --- */
 
@@ -67,7 +69,8 @@ static void check_retention(struct findings *f, const struct config *c, struct s
 		finding(f, FINDING_WRONG, "max age", "%s", why);
 }
 
-static void check_postgres(struct findings *f, const struct config *c)
+/* Sets database to the id of the database, or leaves it empty. */
+static void check_postgres(struct findings *f, const struct config *c, char database[40])
 {
 	static const char server[] = "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER;
 	static const char tables[] = "WITH seen (name, is_ours, fault, warning, lock_ms, statement_ms, is_read_only,"
@@ -85,6 +88,10 @@ static void check_postgres(struct findings *f, const struct config *c)
 	if (found && session_flag(found, 0, 3)) {
 		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));
 		check_retention(f, c, s);
+		AUTO_ROWS *id = session_query(s, "SELECT id FROM :schema.wsonce_database", NULL, "");
+
+		if (id && session_count(id))
+			snprintf(database, 40, "%s", session_text(id, 0, 0));
 	}
 	take_findings(f, "tables", found);
 	if (c->handler)
@@ -319,7 +326,22 @@ static void check_rights(struct findings *f, const struct config *c, struct redi
 			"the user may run every command, on every key and channel that listeners use");
 }
 
-static void check_redis(struct findings *f, const struct config *c)
+/* A listener of another database ends where listeners use its prefix. */
+static void check_prefix(struct findings *f, const struct config *c, struct redis_query *q, const char *database)
+{
+	AUTO_FREE char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", c->claim_prefix);
+	const char *const words[] = {"EVAL", LUA_FOREIGN, "1", key, database, BEAT_MS};
+	char other[TEXT] = "";
+	int64_t number;
+
+	if (*database && redis_query_command(q, words, 6, other, sizeof(other), &number) == 0 && *other)
+		finding(f, FINDING_WRONG, "claim prefix",
+			"the listeners of another database, with the id %.40s, use %s in this Redis: choose another "
+			"--claim-prefix",
+			other, c->claim_prefix);
+}
+
+static void check_redis(struct findings *f, const struct config *c, const char *database)
 {
 	struct redis_query *q;
 	json_t *info;
@@ -335,7 +357,8 @@ static void check_redis(struct findings *f, const struct config *c)
 	}
 	info = redis_query_info(q);
 	judge_info(f, info);
-	check_rights(f, c, q);
+	check_prefix(f, c, q, database);
+	check_rights(f, c, q); /* last: it subscribes */
 	json_decref(info);
 	redis_query_close(q);
 }
@@ -488,6 +511,7 @@ int check_all(const struct config *config, bool is_json)
 	const char *path = config_store_path(config);
 	struct json_out out = {.has_member = false};
 	struct findings f = {.json = is_json ? &out : NULL};
+	char database[40] = "";
 
 	dispatch_hush(true); /* the findings have the reasons */
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
@@ -503,8 +527,8 @@ int check_all(const struct config *config, bool is_json)
 	else if (path)
 		check_file(&f, config, path);
 	else
-		check_postgres(&f, config);
-	check_redis(&f, config);
+		check_postgres(&f, config, database);
+	check_redis(&f, config, database);
 	check_spool(&f, config);
 	check_doors(&f, config);
 	check_feeds(&f, config);

@@ -174,6 +174,18 @@ Test(check, where_rows_were_deleted_a_listener_needs_an_age_limit, .init = bench
 	expect(0, "0 wrong\n", servers(), "check --ingest 127.0.0.1:0 --time-pointer /at --max-age 9d");
 }
 
+Test(check, a_prefix_of_another_database_is_wrong, .init = bench_open)
+{
+	struct listener *l = listener_start(&(struct listener_options){.database = db}, NULL);
+
+	wait_pause_ms(2500); /* it tells its database in its second beat */
+	expect(0, "0 wrong\n", servers(), "check --ingest 127.0.0.1:0");
+	db = database_new();
+	expect(1, "wrong    claim prefix   the listeners of another database, with the id ", servers(),
+	       "check --ingest 127.0.0.1:0");
+	cr_assert_eq(listener_stop(l), 0);
+}
+
 /* Returns the line about a feed that sends this as soon as the command connects. */
 static char *line_of_feed(struct feed *feed, const char *message, const char *more)
 {
