@@ -16,33 +16,59 @@ bool sqlstate_is_class(const char *sqlstate, const char *classes)
 	return false;
 }
 
+/* The server's language (lc_messages) decides the words of a context, so only what all translations of PostgreSQL keep
+ * is looked for: numbers, quotes, and the names SQL, JSON, COPY and PL/. */
+
+static const char digits[] = "0123456789";
+
+/* Returns the length of the line at text. */
+static size_t line_len(const char *text)
+{
+	return strcspn(text, "\n");
+}
+
+static bool line_has(const char *line, const char *word)
+{
+	return memmem(line, line_len(line), word, strlen(word));
+}
+
+static bool ends_with_number(const char *line)
+{
+	size_t len = line_len(line);
+
+	return len && strchr(digits, line[len - 1]);
+}
+
 /* True if the first line of the context has the place of a row, as for a statement that waits for another transaction:
- * while inserting index tuple (0,3) in relation "events_event_id_key". The words may be translated, the place is
- * not. */
+ * while inserting index tuple (0,3) in relation "events_event_id_key". In French there is a blank after the comma, and
+ * in Korean the line begins with 0,3. */
 static bool is_waiting(const char *context)
 {
-	static const char digits[] = "0123456789";
-
 	for (const char *at = context; *at && *at != '\n'; at++) {
-		size_t block = *at == '(' ? strspn(at + 1, digits) : 0;
-		size_t row = block && at[1 + block] == ',' ? strspn(at + 2 + block, digits) : 0;
+		const char *number = at == context || *at == '(' ? at + (*at == '(') : NULL;
+		size_t block = number ? strspn(number, digits) : 0;
+		size_t blank = block && strncmp(number + block, ", ", 2) == 0;
 
-		if (row && at[2 + block + row] == ')')
+		if (block && number[block] == ',' && strspn(number + block + 1 + blank, digits))
 			return true;
 	}
 	return false;
 }
 
-/* True if a line of the context names a function. A DO block does not count: it is ours (SCHEMA_AS_BLOCK). */
+/* True if this line of a context names a function: PL/pgSQL function f(jsonb) line 3 at RAISE, or SQL function "f"
+ * statement 1. A DO block does not count: it is ours (SCHEMA_AS_BLOCK). SQL statement "…" ends with a quote. */
+static bool is_of_function(const char *line)
+{
+	return (line_has(line, "PL/") && !line_has(line, "inline_code_block")) ||
+	       (line_has(line, "SQL") && ends_with_number(line) && !line_has(line, "PL/"));
+}
+
 static bool names_function(const char *context)
 {
-	for (const char *at = context; (at = strstr(at, "PL/")); at++) {
-		const char *block = strstr(at, "inline_code_block");
-
-		if (!block || (size_t)(block - at) > strcspn(at, "\n"))
+	for (const char *line = context; *line; line += line_len(line), line += *line == '\n')
+		if (is_of_function(line))
 			return true;
-	}
-	return strstr(context, "SQL function \"");
+	return false;
 }
 
 /* True if the error was raised inside a function, and not while waiting for another transaction's row. */
@@ -95,10 +121,15 @@ bool sqlstate_is_of_row(const struct sqlstate_violation *v)
 	return v->sqlstate && v->constraint && strcmp(v->sqlstate, LIMIT) == 0;
 }
 
-/* A data error whose context names a parameter comes from Bind. */
+/* A data error whose context ends with a parameter comes from Bind: unnamed portal parameter $3. Spanish has no $, and
+ * Korean has words after the number. */
 static bool is_in_parameter(const char *context)
 {
-	return context && strstr(context, "portal parameter");
+	const char *last = context && strrchr(context, '\n') ? strrchr(context, '\n') + 1 : context;
+	const char *dollar = last ? strchr(last, '$') : NULL;
+
+	return last && ((dollar && dollar[1] && strchr(digits, dollar[1])) || ends_with_number(last)) &&
+	       !line_has(last, "SQL") && !line_has(last, "PL/") && !line_has(last, "COPY") && !line_has(last, "JSON");
 }
 
 enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context)

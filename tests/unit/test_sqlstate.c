@@ -71,6 +71,60 @@ Test(sqlstate, what_waits_for_a_row_or_is_in_a_function_says_nothing_of_other_ro
 	cr_expect_not(sqlstate_is_local(NULL));
 }
 
+/* As PostgreSQL 15 says it in de, es, fr, it, ja, ko, ru, sv, uk and zh_CN. */
+static const char *const parameters[] = {
+	"unbenanntes Portal Parameter $3",   "portal sin nombre, parámetro 3",  "paramètre de portail non nommé $3",
+	"parametro portale senza nome $3",   "無名ポータルパラメータ $3",       "이름없는 포탈 $3 매개 변수",
+	"неименованный портал, параметр $3", "ej namngiven portalparameter $3", "параметр порталу без назви $3",
+};
+
+static const char *const functions[] = {
+	"SQL-Funktion »f« Anweisung 1",
+	"función SQL «f» en la sentencia 1",
+	"fonction SQL « f », instruction 1",
+	"funzione SQL \"f\" istruzione 1",
+	"SQL関数\"f\"の行番号 1",
+	"SQL 함수 \"f\"의 문 1",
+	"SQL-функция \"f\", оператор 1",
+	"SQL-funktion \"f\" sats 1",
+	"SQL функція \"f\" оператор 1",
+	"SQL 函数 \"f\" 语句 1",
+	"在RAISE的第3行的PL/pgSQL函数f(jsonb)",
+};
+
+static const char *const waits[] = {
+	"mientras se insertaba la tupla de índice (0,3) en la relación «t»",
+	"lors de l'insertion de l'enregistrement (0, 3) de l'index dans la relation « t »",
+	"リレーション\"t\"のインデックスタプル(0,3)の挿入中",
+	"0,3 튜플 인덱스(해당 릴레이션 \"t\")를 삽입하는 중에 발생",
+	"在往关系\"t\"中插入索引元组 (0,3) 时",
+};
+
+static const char *const statements[] = {
+	"SQL-Anweisung »SELECT 1 FROM ONLY \"public\".\"t\" x WHERE id = $1 FOR KEY SHARE OF x«",
+	"instruction SQL « SELECT $1 »",
+	"COPY events, ligne 7",
+	"COPY events, Zeile 7, Spalte payload",
+	"JSON-Daten, Zeile 1: {\"a\": $1",
+	"données JSON, ligne 1 : 7",
+};
+
+Test(sqlstate, a_context_is_understood_in_any_language)
+{
+	for (size_t i = 0; i < sizeof(parameters) / sizeof(*parameters); i++) {
+		cr_expect_eq(sqlstate_judge("22P05", parameters[i]), POSTGRES_BAD_VALUE, "%s", parameters[i]);
+		cr_expect_not(sqlstate_is_local(parameters[i]), "%s", parameters[i]);
+	}
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+		cr_expect_eq(sqlstate_judge("57014", functions[i]), POSTGRES_BAD_ROW, "%s", functions[i]);
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		cr_expect(sqlstate_is_blocked(waits[i]), "%s", waits[i]);
+	for (size_t i = 0; i < sizeof(statements) / sizeof(*statements); i++) {
+		cr_expect_eq(sqlstate_judge("22P05", statements[i]), POSTGRES_BAD_ROW, "%s", statements[i]);
+		cr_expect_not(sqlstate_is_local(statements[i]), "%s", statements[i]);
+	}
+}
+
 struct trouble {
 	const char *sqlstate;
 	const char *context;
