@@ -151,10 +151,11 @@ static struct reading ask(const struct readings *all, size_t i)
 	return all->owner.on_ask(all->owner.arg, i);
 }
 
-/* Returns one reading for all lines of a source: any open connection, and the last message. */
+/* Returns one reading for all lines of a source: any open connection, and the last message. It is doubted if each line
+ * that is connected is. */
 static struct reading ask_lines(const struct readings *all, size_t first)
 {
-	struct reading both = {0};
+	struct reading both = {.is_doubted = true};
 
 	for (size_t i = first; i < first + all->items[first].lines; i++) {
 		const struct reading r = ask(all, i);
@@ -163,6 +164,7 @@ static struct reading ask_lines(const struct readings *all, size_t first)
 			both.open_ms = r.open_ms;
 		if (r.last_ms > both.last_ms)
 			both.last_ms = r.last_ms;
+		both.is_doubted &= !r.open_ms || r.is_doubted;
 	}
 	return both;
 }
@@ -196,7 +198,7 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 		is_heard |= !d[k].is_silent;
 	/* If connections keep ending, the waits between them are long. */
 	proved_ms = now_ms - d->open_ms < TURN_MS ? LOST_MS : BACKOFF_GOOD_MS;
-	if ((r.open_ms && now_ms - r.open_ms >= proved_ms) || !d->is_ours)
+	if ((r.open_ms && !r.is_doubted && now_ms - r.open_ms >= proved_ms) || !d->is_ours)
 		d->open_ms = now_ms;
 	return (struct heard){
 		.id = d->id,

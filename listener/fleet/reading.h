@@ -15,6 +15,7 @@ struct reading {
 	int64_t last_ms; /* last message */
 	bool is_paused;  /* reading is paused, so silence means nothing */
 	bool is_alone;   /* other listeners get other messages */
+	bool is_doubted; /* it was silent for too long, or is not confirmed: others had better read, too */
 	bool is_idle;    /* reserved for a further shard: nobody dials it */
 };
 

@@ -74,6 +74,14 @@ def let_go(link):
     link.hold(False, False)
 
 
+def forget(cell):
+    cell.feed.forgotten = cell.victim.name
+
+
+def remember(cell):
+    cell.feed.forgotten = None
+
+
 def mute_names(cell):
     open(cell.victim.env["NAMES_MUTE"], "w").close()
     for link in cell.victim.links.values():
@@ -194,6 +202,7 @@ FAULTS = {
                            **UNDELIVERED),
     "one-feed-refuses": Fault(on_way("feed", shut), on_way("feed", open_again), **ONE_FEED, lasts_s=30, back_s=40),
     "one-feed-hangs": Fault(on_way("feed", hold), on_way("feed", let_go), **ONE_FEED, lasts_s=45, back_s=40),
+    "one-feed-mute": Fault(forget, remember, **ONE_FEED, lasts_s=60, back_s=40),
     "one-database-refuses": Fault(on_way("postgres", shut), on_way("postgres", open_again), **ONE_DATABASE),
     "one-database-hangs": Fault(on_way("postgres", hold), on_way("postgres", let_go), **ONE_DATABASE),
     "one-redis-refuses": Fault(on_way("redis", shut), on_way("redis", open_again), **ONE_REDIS, lasts_s=20),
@@ -222,6 +231,7 @@ SKIPPED = {
     **{("sqlite", fault): "needs a database server" for fault in ("database-frozen", "database-read-only", "database-crowded")},
     **{(name, fault): "as in another row" for name, how in DEPLOYMENTS.items() for fault, what in FAULTS.items()
        if (not how.has_ways if what.is_of_one else how.is_for_one)},
+    **{(name, "one-feed-mute"): "nobody else may connect" for name in ("exclusive", "leases")},
     **{("leases", fault): "needs Redis" for fault in ("one-redis-refuses", "one-redis-hangs")},
     **{(name, f"one-{what}-{how}"): f"needs {what}" for name in DEPLOYMENTS for what in ("webhook", "fill")
        for how in ("refuses", "hangs") if name != what},

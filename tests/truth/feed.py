@@ -28,8 +28,9 @@ class Line(Connection):
     def on_open(self, request):
         self.listener = request.headers["x-listener"]
         self.feed.lines.append(self)
-        for n in sorted(self.feed.unacked):
-            self.write(TEXT, message_of(n))
+        if self.listener != self.feed.forgotten:
+            for n in sorted(self.feed.unacked):
+                self.write(TEXT, message_of(n))
 
     def http(self, request):
         """Answers `fill` of the profile: /FROM/TO."""
@@ -58,6 +59,7 @@ class Feed:
         self.unacked = set()
         self.sent = collections.defaultdict(set)        # ids by fleet
         self.mood = "events"            # or "silent", or a key of OTHER
+        self.forgotten = None           # the listener to which it sends nothing, though it answers pings
         self.is_closed = False          # it answers handshakes with 503
         self.sending = None
 
@@ -107,6 +109,8 @@ class Feed:
                     self.sent[line.fleet] |= {f"e-{n}", f"e-{n - (self.has_holes and n % 20 == 1 and n > 1)}"}
                 self.unacked |= {n} if self.is_acked else set()
             for line in lines:
+                if line.listener == self.forgotten:
+                    continue
                 line.write(TEXT, OTHER.get(self.mood) or message_of(n))
 
     def stop(self):

@@ -251,8 +251,11 @@ Test(reading, a_listener_says_when_it_has_not_been_connected_for_long)
 	reading.open_ms = now += TURN_MS;
 	readings_write(readings, said, now + BACKOFF_GOOD_MS - 1);
 	cr_assert_eq(said[11], 'E', "it may end again: %s", said);
-	readings_write(readings, said, now + BACKOFF_GOOD_MS);
+	readings_write(readings, said, now += BACKOFF_GOOD_MS);
 	cr_assert_eq(said[11], '6', "%s", said);
+	reading.is_doubted = true;
+	readings_write(readings, said, now + TURN_MS);
+	cr_assert_eq(said[11], 'E', "it is connected, and brings nothing: %s", said);
 }
 
 Test(reading, who_cannot_store_hangs_up_only_if_as_many_read_as_before)
