@@ -157,9 +157,9 @@ WITH path AS MATERIALIZED (
 	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
 	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL
 	UNION ALL
-	SELECT pg_catalog.format('row-level security of %s applies to the role %s, which must see all rows', title,
-		current_user)
-	FROM tables WHERE pg_catalog.row_security_active(oid) AND name = 'events'
+	SELECT pg_catalog.format('row-level security of %s applies to the role %s, which must see all rows',
+		pg_catalog.string_agg(title, ', ' ORDER BY title COLLATE "C"), current_user)
+	FROM tables WHERE pg_catalog.row_security_active(oid) HAVING pg_catalog.count(*) > 0
 	UNION ALL
 	SELECT pg_catalog.format('%s may create functions and operators in %s, which is in the search_path, and have them run '
 		'with the rights of %s (CVE-2018-1058): REVOKE CREATE ON SCHEMA %2$s FROM %1$s',
