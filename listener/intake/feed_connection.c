@@ -697,7 +697,7 @@ struct feed_connection *feed_connection_new(const struct feed_client_parts *part
 	conn->mirror = mirror;
 	conn->since_ms = now_ms(conn);
 	conn->is_bare = how->how == HOW_REDIRECT && parts->profile->redirect_keeps_subscriptions;
-	rate_limit_init(&conn->rate_limit, parts->profile->send_rate_per_s, conn->since_ms);
+	rate_limit_init(&conn->rate_limit, parts->profile->send_rate_per_s);
 	if (how->how == HOW_HTTP && !how->fault) {
 		conn->call = parts->profile->url_http;
 		conn->calls_left = 1;

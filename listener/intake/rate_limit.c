@@ -1,6 +1,7 @@
-/* rate_limit.c owns a token bucket and the queue of messages that wait for it. */
+/* rate_limit.c owns a count of messages and the queue of those that wait for it. */
 #include "intake/rate_limit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +14,9 @@ struct message {
 	char text[];
 };
 
-void rate_limit_init(struct rate_limit *c, double rate_per_s, int64_t now_ms)
+void rate_limit_init(struct rate_limit *c, double rate_per_s)
 {
-	*c = (struct rate_limit){.rate = rate_per_s, .at_ms = now_ms};
-	c->allowed = rate_per_s > 1 ? rate_per_s : rate_per_s > 0 ? 1 : RATE_LIMIT_REPLIES;
+	*c = (struct rate_limit){.rate = rate_per_s};
 	list_init(&c->queue);
 	list_init(&c->ack_queue);
 }
@@ -43,19 +43,16 @@ void rate_limit_clear(struct rate_limit *c)
 		drop(c, m);
 }
 
-/* Fills the bucket, which holds at most the messages of one second. True if a message may be sent. */
+/* True if a message may be sent. After as many as the rate allows, waits until the last one is a second old: a bucket
+ * that fills meanwhile would let twice as many into a second, and the feed may end the connection. */
 static bool may_send(struct rate_limit *c, int64_t now_ms)
 {
-	double rate = c->rate > 0 ? c->rate : RATE_LIMIT_REPLIES, most = rate > 1 ? rate : 1;
+	double rate = c->rate > 0 ? c->rate : RATE_LIMIT_REPLIES, most = rate > 1 ? floor(rate) : 1;
 
-	c->allowed += (double)(now_ms - c->at_ms) / 1000 * rate;
-	c->at_ms = now_ms;
-	if (c->allowed > most)
-		c->allowed = most;
-	if (c->allowed < 1)
-		return false;
-	c->allowed -= 1;
-	return true;
+	if (now_ms - c->at_ms >= (int64_t)(1000 / (rate < 1 ? rate : 1)) + RATE_LIMIT_JITTER_MS)
+		c->sent = 0;
+	c->at_ms = c->sent < most ? now_ms : c->at_ms;
+	return c->sent < most && ++c->sent;
 }
 
 static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack)

@@ -8,9 +8,10 @@
 
 #include "base/list.h"
 
-#define RATE_LIMIT_REPLIES 50         /* per second, if the profile sets no rate */
-#define RATE_LIMIT_WAITING 1000       /* messages that may be queued, without acks */
-#define RATE_LIMIT_BYTES   (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
+#define RATE_LIMIT_REPLIES   50         /* per second, if the profile sets no rate */
+#define RATE_LIMIT_JITTER_MS 100        /* by which messages may come closer together than they were sent */
+#define RATE_LIMIT_WAITING   1000       /* messages that may be queued, without acks */
+#define RATE_LIMIT_BYTES     (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
 
 enum rate_limit_kind {
 	RATE_LIMIT_OWN,      /* our first messages and pings */
@@ -21,9 +22,9 @@ enum rate_limit_kind {
 
 /* For one connection; see rate_limit_init. */
 struct rate_limit {
-	double rate;    /* messages per second of all kinds; 0: RATE_LIMIT_REPLIES, replies only */
-	double allowed; /* messages that may go now */
-	int64_t at_ms;  /* when allowed was computed */
+	double rate;   /* messages per second of all kinds; 0: RATE_LIMIT_REPLIES, replies only */
+	double sent;   /* messages since the last pause */
+	int64_t at_ms; /* when the last one was sent */
 	struct list queue, ack_queue;
 	size_t waiting, acks; /* messages in each */
 	size_t bytes;         /* of all */
@@ -31,7 +32,7 @@ struct rate_limit {
 
 typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);
 
-void rate_limit_init(struct rate_limit *c, double rate_per_s, int64_t now_ms);
+void rate_limit_init(struct rate_limit *c, double rate_per_s);
 void rate_limit_clear(struct rate_limit *c);
 
 /* Calls send at once if the rate allows it, else queues a copy. Returns 0, or -1 if the queue is full. Acks fill
