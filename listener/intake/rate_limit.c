@@ -1,11 +1,13 @@
-/* rate_limit.c owns a count of messages and the queue of those that wait for it. */
+/* rate_limit.c owns the times of the last messages, and the queue of those that wait. */
 #include "intake/rate_limit.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+
+#define MOST      1000 /* messages whose times are kept */
+#define JITTER_MS 100  /* by which messages may come closer together than they were sent */
 
 struct message {
 	struct list link;
@@ -16,7 +18,14 @@ struct message {
 
 void rate_limit_init(struct rate_limit *c, double rate_per_s)
 {
-	*c = (struct rate_limit){.rate = rate_per_s};
+	double rate = rate_per_s > 0 ? rate_per_s : RATE_LIMIT_REPLIES;
+
+	*c = (struct rate_limit){.is_for_all = rate_per_s > 0};
+	c->most = rate < 1 ? 1 : rate > MOST ? MOST : (size_t)rate;
+	c->window_ms = JITTER_MS + (int64_t)(rate < 1 || rate > MOST ? (double)c->most * 1000 / rate : 1000);
+	c->sent_ms = memory_calloc(c->most, sizeof(*c->sent_ms));
+	for (size_t i = 0; i < c->most; i++)
+		c->sent_ms[i] = -c->window_ms;
 	list_init(&c->queue);
 	list_init(&c->ack_queue);
 }
@@ -41,18 +50,18 @@ void rate_limit_clear(struct rate_limit *c)
 {
 	for (struct message *m; (m = first(c));)
 		drop(c, m);
+	free(c->sent_ms);
 }
 
-/* True if a message may be sent. After as many as the rate allows, waits until the last one is a second old: a bucket
- * that fills meanwhile would let twice as many into a second, and the feed may end the connection. */
+/* True if a message may be sent: as many messages ago as the rate allows was longer ago than a second. A bucket that
+ * fills while it is emptied would let twice as many into a second, and the feed may end the connection. */
 static bool may_send(struct rate_limit *c, int64_t now_ms)
 {
-	double rate = c->rate > 0 ? c->rate : RATE_LIMIT_REPLIES, most = rate > 1 ? floor(rate) : 1;
-
-	if (now_ms - c->at_ms >= (int64_t)(1000 / (rate < 1 ? rate : 1)) + RATE_LIMIT_JITTER_MS)
-		c->sent = 0;
-	c->at_ms = c->sent < most ? now_ms : c->at_ms;
-	return c->sent < most && ++c->sent;
+	if (now_ms - c->sent_ms[c->at] < c->window_ms)
+		return false;
+	c->sent_ms[c->at] = now_ms;
+	c->at = (c->at + 1) % c->most;
+	return true;
 }
 
 static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack)
@@ -71,7 +80,7 @@ static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg)
 {
-	bool is_free = c->rate <= 0 && kind != RATE_LIMIT_REPLY, is_last = kind == RATE_LIMIT_LAST_ACK;
+	bool is_free = !c->is_for_all && kind != RATE_LIMIT_REPLY, is_last = kind == RATE_LIMIT_LAST_ACK;
 	bool is_ack = kind == RATE_LIMIT_ACK || is_last;
 
 	while (is_last && c->acks)

@@ -8,10 +8,9 @@
 
 #include "base/list.h"
 
-#define RATE_LIMIT_REPLIES   50         /* per second, if the profile sets no rate */
-#define RATE_LIMIT_JITTER_MS 100        /* by which messages may come closer together than they were sent */
-#define RATE_LIMIT_WAITING   1000       /* messages that may be queued, without acks */
-#define RATE_LIMIT_BYTES     (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
+#define RATE_LIMIT_REPLIES 50         /* per second, if the profile sets no rate */
+#define RATE_LIMIT_WAITING 1000       /* messages that may be queued, without acks */
+#define RATE_LIMIT_BYTES   (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
 
 enum rate_limit_kind {
 	RATE_LIMIT_OWN,      /* our first messages and pings */
@@ -22,9 +21,11 @@ enum rate_limit_kind {
 
 /* For one connection; see rate_limit_init. */
 struct rate_limit {
-	double rate;   /* messages per second of all kinds; 0: RATE_LIMIT_REPLIES, replies only */
-	double sent;   /* messages since the last pause */
-	int64_t at_ms; /* when the last one was sent */
+	bool is_for_all; /* there is a rate, for all kinds; false: RATE_LIMIT_REPLIES, replies only */
+	size_t most;     /* messages in window_ms */
+	int64_t window_ms;
+	int64_t *sent_ms; /* when the last ones were sent, a ring */
+	size_t at;        /* the oldest of them */
 	struct list queue, ack_queue;
 	size_t waiting, acks; /* messages in each */
 	size_t bytes;         /* of all */

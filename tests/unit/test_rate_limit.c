@@ -49,6 +49,14 @@ Test(rate_limit, a_rate_holds_for_all_kinds_in_order)
 	cr_assert_str_eq(said, "abcde");
 }
 
+Test(rate_limit, who_stays_below_the_rate_never_waits)
+{
+	rate_limit_init(&rate_limit, 5);
+	for (int i = 0; i < 100; i++)
+		say("x", RATE_LIMIT_ACK, i * 250);
+	cr_assert_eq(strlen(said), 100);
+}
+
 Test(rate_limit, an_hour_of_silence_saves_up_one_second)
 {
 	rate_limit_init(&rate_limit, 3);
