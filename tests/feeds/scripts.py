@@ -1253,6 +1253,10 @@ class Twitch(Feed):
         c.send(self.message("session_reconnect", f"r{challenge}", {"session": {
             "id": c.notes["session"], "status": "reconnecting", "reconnect_url": self.url(f"/ws?{query}")}}))
 
+    def revoke(self, c):
+        c.is_ready = False
+        c.send(self.message("revocation", f"v{random.getrandbits(64):x}", {"subscription": {"status": "version_removed"}}))
+
     def make(self, n):
         message = self.message("notification", f"n-{n}", {"subscription": {"type": "stream.online"}, "event": {"id": str(n)}})
         message["metadata"].update(subscription_type="stream.online", subscription_version="1")
