@@ -121,7 +121,7 @@ static uint64_t hash_states(const struct report *r)
 	for (size_t i = 0; r->parts->sources && i < sources_count(r->parts->sources); i++) {
 		struct source_view view = sources_view(r->parts->sources, i);
 
-		bytes_add_text(&states, view.is_ready ? "+" : *view.error ? "!" : "-");
+		bytes_add_text(&states, view.is_ready ? "+" : *view.error ? view.error : "-");
 		bytes_add_text(&states, view.barren >= REJECTED_RUN || view.strange >= REJECTED_RUN ? "r" : "");
 		bytes_add_text(&states, view.silence ? "s" : "");
 		bytes_add_text(&states, view.is_open ? "o" : "");

@@ -139,6 +139,24 @@ Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reaso
 	close(fd);
 }
 
+/* The first check-in is made while its cursor is read. */
+Test(status, a_source_that_fails_at_the_start_is_told_with_its_reason, .init = bench_open)
+{
+	const char *file = suite_file(
+		"cursor.json", suite_text("{\"sources\": [{\"name\": \"alone\", \"url\": \"ws://127.0.0.1:%d/\", "
+					  "\"cursor\": {\"kind\": \"max\", \"scope\": \"source\"}, \"rules\": "
+					  "[{\"action\": \"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}]}",
+					  port_reserve()));
+	struct listener *a = listener_start(
+		&(struct listener_options){.database = db, .without_ingest = true, .without_waiting = true},
+		"--instance-id web-1 --config %s", file);
+
+	await(says("! web-1: source alone is"), WAIT_MS, "%s", run_on(db, "status").output);
+	await(says("refused"), 17000, "%s", run_on(db, "status").output);
+	cr_assert_not(says("cursor"));
+	cr_assert_eq(listener_stop(a), 0);
+}
+
 Test(status, a_listener_that_stores_nothing_but_dead_letters_is_told_with_the_reason, .fini = bench_close)
 {
 	listener = start("web-1", "--id-pointer /wrong", NULL);
