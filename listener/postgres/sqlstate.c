@@ -153,7 +153,7 @@ enum postgres_result sqlstate_judge(const char *sqlstate, const char *context)
 		return POSTGRES_UNKNOWN;
 	if (strcmp(sqlstate, SEQUENCE_ENDED) == 0)
 		return POSTGRES_TROUBLE;
-	if (sqlstate_is_class(sqlstate, "2254") && is_in_parameter(context))
+	if (sqlstate_is_class(sqlstate, "22540A") && is_in_parameter(context))
 		return POSTGRES_BAD_VALUE;
 	if (strcmp(sqlstate, LIMIT) == 0)
 		return POSTGRES_TROUBLE;

@@ -260,6 +260,21 @@ Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hol
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM dead_letters"), 2);
 }
 
+/* initdb makes such a database where LC_ALL is C. It takes any bytes, but no escapes of other characters. */
+Test(command, an_escape_that_sql_ascii_cannot_hold_is_a_dead_letter_at_once, .init = bench_open)
+{
+	char *conninfo = create_database("SQL_ASCII");
+	struct listener *l = listener_start(&(struct listener_options){.postgres = conninfo}, NULL);
+	struct peer *p = peer_open_events(listener_ingest_port(l), "wsonce.ack.v1");
+
+	peer_send_text(p, "{\"event_id\":\"é\",\"payload\":\"é\"}");
+	ack_expect(p, "é", "persisted");
+	peer_send_text(p, "{\"event_id\":\"escaped\",\"payload\":\"\\u00e9\"}");
+	ack_expect_rejected(p, "escaped", "SQL_ASCII");
+	char *log = process_errors(listener_process(l));
+	cr_assert_not(strstr(log, "postgres error") || strstr(log, "cannot store"), "%s", log);
+}
+
 Test(command, many_listeners_may_start_at_once_on_an_empty_database, .init = bench_open)
 {
 	struct listener *fleet[8];

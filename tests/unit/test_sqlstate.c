@@ -15,6 +15,8 @@ struct error {
 static const struct error errors[] = {
 	{NULL, NULL, POSTGRES_UNKNOWN},
 	{"22P05", "unnamed portal parameter $3", POSTGRES_BAD_VALUE},
+	{"0A000", "unnamed portal parameter $3", POSTGRES_BAD_VALUE}, /* an escape in a database in SQL_ASCII */
+	{"0A000", NULL, POSTGRES_TROUBLE},
 	{"22P02", NULL, POSTGRES_BAD_ROW},
 	{"2200H", NULL, POSTGRES_TROUBLE},
 	{"2200H", FUNCTION, POSTGRES_TROUBLE},
