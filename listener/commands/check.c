@@ -230,12 +230,11 @@ static void judge_info(struct findings *f, const json_t *info)
 			strcmp(member_text(info, "aof_enabled"), "1") == 0
 				? "; append-only file on, which wsonce does not need"
 				: "");
-	if (strcmp(policy, "noeviction") == 0 || strncmp(policy, "volatile-ttl", 12) == 0)
+	if (strcmp(policy, "noeviction") == 0)
 		finding(f, FINDING_OK, "eviction", "%s", policy);
 	else
 		finding(f, FINDING_WARNING, "eviction",
-			"%s may drop claims at work, so that work is done twice: set maxmemory-policy noeviction or "
-			"volatile-ttl",
+			"%s may drop claims at work, so that work is done twice: set maxmemory-policy noeviction",
 			policy);
 }
 

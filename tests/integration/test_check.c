@@ -91,6 +91,20 @@ Test(check, each_right_that_the_user_of_redis_lacks_is_named, .init = bench_open
 	cr_expect_str_eq(redisd_command(redis, "DBSIZE"), "0");
 }
 
+/* volatile-ttl drops claims before marks, which live longer. */
+Test(check, each_policy_that_drops_claims_is_a_warning, .init = bench_open)
+{
+	struct redisd *redis = redisd_new();
+
+	for (size_t i = 0; i < 2; i++) {
+		const char *policy = (const char *const[]){"allkeys-lru", "volatile-ttl"}[i];
+
+		free(redisd_command(redis, "CONFIG SET maxmemory-policy %s", policy));
+		expect_rights(0, suite_text("warning  eviction       %s may drop claims", policy), redis,
+			      "+@all ~* &*");
+	}
+}
+
 Test(check, what_is_away_or_wrong_is_status_1)
 {
 	const char *const nothing[] = {"WSONCE_POSTGRES=host=127.0.0.1 port=1", "WSONCE_REDIS=redis://127.0.0.1:1/0",
