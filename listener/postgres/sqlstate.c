@@ -39,12 +39,20 @@ static bool ends_with_number(const char *line)
 	return len && strchr(digits, line[len - 1]);
 }
 
+/* True if the line has the text of a statement or of data, which may look like anything. */
+static bool has_text(const char *line)
+{
+	return line_has(line, "SQL") || line_has(line, "PL/") || line_has(line, "COPY") || line_has(line, "JSON");
+}
+
 /* True if the first line of the context has the place of a row, as for a statement that waits for another transaction:
  * while inserting index tuple (0,3) in relation "events_event_id_key". In French there is a blank after the comma, and
  * in Korean the line begins with 0,3. */
 static bool is_waiting(const char *context)
 {
-	for (const char *at = context; *at && *at != '\n'; at++) {
+	bool may_be = !has_text(context) && !line_has(context, "$1 = ");
+
+	for (const char *at = context; may_be && *at && *at != '\n'; at++) {
 		const char *number = at == context || *at == '(' ? at + (*at == '(') : NULL;
 		size_t block = number ? strspn(number, digits) : 0;
 		size_t blank = block && strncmp(number + block, ", ", 2) == 0;
@@ -59,7 +67,7 @@ static bool is_waiting(const char *context)
  * statement 1. A DO block does not count: it is ours (SCHEMA_AS_BLOCK). SQL statement "…" ends with a quote. */
 static bool is_of_function(const char *line)
 {
-	return (line_has(line, "PL/") && !line_has(line, "inline_code_block")) ||
+	return (line_has(line, "PL/") && !line_has(line, "inline_code_block") && !line_has(line, "$1 = ")) ||
 	       (line_has(line, "SQL") && ends_with_number(line) && !line_has(line, "PL/"));
 }
 
@@ -122,14 +130,15 @@ bool sqlstate_is_of_row(const struct sqlstate_violation *v)
 }
 
 /* A data error whose context ends with a parameter comes from Bind: unnamed portal parameter $3. Spanish has no $, and
- * Korean has words after the number. */
+ * Korean has words after the number. With log_parameter_max_length_on_error, every error of a statement has a last line
+ * of all parameters: unnamed portal with parameters: $1 = 'a', $2 = 'b'. */
 static bool is_in_parameter(const char *context)
 {
 	const char *last = context && strrchr(context, '\n') ? strrchr(context, '\n') + 1 : context;
-	const char *dollar = last ? strchr(last, '$') : NULL;
+	const char *mark = last ? strpbrk(last, "$:'") : NULL;
 
-	return last && ((dollar && dollar[1] && strchr(digits, dollar[1])) || ends_with_number(last)) &&
-	       !line_has(last, "SQL") && !line_has(last, "PL/") && !line_has(last, "COPY") && !line_has(last, "JSON");
+	return last && !has_text(last) &&
+	       (mark ? *mark == '$' && mark[1] && strchr(digits, mark[1]) : ends_with_number(last));
 }
 
 enum sqlstate_doubt sqlstate_doubt(const char *sqlstate, const char *context)

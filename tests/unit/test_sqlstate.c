@@ -127,6 +127,35 @@ Test(sqlstate, a_context_is_understood_in_any_language)
 	}
 }
 
+/* As log_parameter_max_length_on_error has them, also in de, fr and ja. The second one has a value of two lines. */
+static const char *const values[] = {
+	"unnamed portal with parameters: $1 = '{a}', $2 = '{\"(1, 2) PL/SQL\"}', $3 = 'web-1'",
+	"unnamed portal with parameters: $1 = '{a\nb}', $2 = '{t}', $3 = 'web-1'",
+	"unbenanntes Portal mit Parametern: $1 = '{a}', $2 = '{t}'",
+	"portail non nommé avec les paramètres : « $1 = '{a}', $2 = '{t}' »",
+	"パラメータを持つ無名ポータル: $1 = '{a}', $2 = '{t}'",
+};
+
+Test(sqlstate, the_values_of_a_statement_say_nothing)
+{
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		cr_expect_eq(sqlstate_judge("22003", values[i]), POSTGRES_BAD_ROW, "%s", values[i]);
+		cr_expect_eq(sqlstate_doubt("23502", values[i]), DOUBT_NULL, "%s", values[i]);
+		cr_expect_not(sqlstate_is_local(values[i]), "%s", values[i]);
+	}
+	cr_expect_eq(sqlstate_judge("22P05", "unnamed portal parameter $1 = 'a: $x'"), POSTGRES_BAD_VALUE);
+}
+
+Test(sqlstate, a_statement_with_numbers_does_not_wait_for_a_row)
+{
+	static const char context[] = "SQL statement \"INSERT INTO audit VALUES (x::numeric(10, 2))\"\n"
+				      "PL/pgSQL function f() line 3 at SQL statement";
+
+	cr_expect_not(sqlstate_is_blocked(context));
+	cr_expect_eq(sqlstate_judge("57014", context), POSTGRES_BAD_ROW);
+	cr_expect_not(sqlstate_is_of_table(&(struct sqlstate_violation){.sqlstate = "23514"}, context));
+}
+
 struct trouble {
 	const char *sqlstate;
 	const char *context;
