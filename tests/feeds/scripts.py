@@ -927,7 +927,8 @@ class Pusher(Feed):
 
 
 class Azure(Feed):
-    """Each connection has its own numbers; unacknowledged events are sent again to a client that recovers it."""
+    """Each connection has its own numbers; unacknowledged events are sent again to a client that recovers it. The first
+    one cannot join the group, though its request has been processed."""
 
     name = "azure-web-pubsub"
     subprotocol = "json.reliable.webpubsub.azure.v1"
@@ -949,7 +950,7 @@ class Azure(Feed):
     def opened(self, c):
         name = c.request.asks("awps_connection_id") or f"conn-{len(self.sessions)}"
         c.notes["session"] = name
-        session = self.sessions.setdefault(name, {"last": 0, "waiting": {}, "joined": False})
+        session = self.sessions.setdefault(name, {"last": 0, "waiting": {}, "asked": False, "joined": False})
         for number, event in session["waiting"].items():
             self.message(c, number, event)
         c.send({"type": "system", "event": "connected", "connectionId": name, "reconnectionToken": f"t-{name}"})
@@ -958,9 +959,11 @@ class Azure(Feed):
     def received(self, c, message):
         session = self.sessions[c.notes["session"]]
         if message["type"] == "joinGroup":
-            error = {"name": "Duplicate", "message": "processed before"} if session["joined"] else None
-            c.send({"type": "ack", "ackId": message["ackId"], "success": error is None, **({"error": error} if error else {})})
-            session["joined"] = c.is_ready = True
+            name = "Duplicate" if session["asked"] else "InternalServerError" if len(self.sessions) == 1 else None
+            error = {"error": {"name": name, "message": "words"}} if name else {}
+            c.send({"type": "ack", "ackId": message["ackId"], "success": not name, **error})
+            session["joined"] |= not name
+            session["asked"], c.is_ready = True, session["joined"]
         elif message["type"] == "sequenceAck" and 0 < message["sequenceId"] <= session["last"]:
             for number in [number for number in session["waiting"] if number <= message["sequenceId"]]:
                 self.acked(session["waiting"].pop(number).event_id)
