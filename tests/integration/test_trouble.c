@@ -546,6 +546,7 @@ Test(trouble, what_is_wrong_with_a_table_is_no_events_fault)
 		 "\\\"of_shop\\\"", "ALTER TABLE events DROP COLUMN shop"},
 	};
 
+	set_for_role("log_parameter_max_length_on_error = 100"); /* adds a line to the context of each error */
 	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
 		char *early = suite_text("early-%zu", i), *late = suite_text("late-%zu", i);
 		bool is_of_consumer = strstr(faults[i].fault, "processed_events");
