@@ -588,6 +588,8 @@ class Ethereum(Feed):
             c.notes[message["params"][0]] = f"0x{random.getrandbits(64):x}"
             c.send({"jsonrpc": "2.0", "id": number, "result": c.notes[message["params"][0]]})
             c.is_ready = {"logs", "newHeads"} <= set(c.notes)
+        elif method == "eth_blockNumber":
+            c.send({"jsonrpc": "2.0", "id": number, "result": hex(23000000 + len(self.events) // 2)})
         elif method == "eth_getLogs":
             self.missed(c, number, int(message["params"][0]["fromBlock"], 16))
         else:
