@@ -102,6 +102,8 @@ static enum sqlite_result explain(struct sqlite_file *f, int code)
 		fail(f, SQLITE_FILE_TROUBLE, "cannot be written: check the rights of the file and its folder ");
 		break;
 	case SQLITE_CANTOPEN:
+		if (code == SQLITE_CANTOPEN_SYMLINK)
+			return fail(f, SQLITE_FILE_WRONG, "is a symbolic link: give --store the file itself");
 		fail(f, SQLITE_FILE_TROUBLE, "cannot be opened: is its folder there, and may this user write in it? ");
 		break;
 	case SQLITE_IOERR:

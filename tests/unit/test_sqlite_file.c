@@ -10,7 +10,7 @@
 #include "unit.h"
 
 static char folder[] = "/tmp/wsonce-file-XXXXXX";
-static char path[64], other[64];
+static char path[64], other[64], why[SQLITE_FILE_WHY];
 
 static void set_up(void)
 {
@@ -31,7 +31,6 @@ TestSuite(sqlite_file, .init = set_up, .fini = tear_down, .timeout = 60);
 static struct sqlite_file *open_file(const char *at)
 {
 	enum sqlite_result result;
-	char why[SQLITE_FILE_WHY];
 
 	return sqlite_file_open(at, true, NULL, &result, why);
 }
@@ -52,6 +51,7 @@ Test(sqlite_file, a_link_is_not_followed)
 {
 	cr_assert_eq(symlink(other, path), 0);
 	cr_assert_null(open_file(path));
+	cr_assert_not_null(strstr(why, "is a symbolic link"), "%s", why);
 	cr_assert_neq(access(other, F_OK), 0);
 }
 
@@ -98,7 +98,6 @@ Test(sqlite_file, another_user_s_is_not_used_where_everybody_may_write)
 Test(sqlite_file, a_pipe_is_refused_at_once)
 {
 	enum sqlite_result result;
-	char why[SQLITE_FILE_WHY];
 
 	cr_assert_eq(mkfifo(path, 0600), 0);
 	cr_assert_null(sqlite_file_open(path, true, NULL, &result, why));
