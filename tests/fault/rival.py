@@ -1,6 +1,6 @@
 """Another consumer on the same database, without effects: owns its events, which are some of the feed's. It stores the
-first ones at about the time when the feed sends them, and gets ahead of it. So there are rows that the fleet's consumer
-has not processed."""
+first ones as the feed sends them, and later ones before the feed does. So some rows exist that the fleet's consumer has
+not processed."""
 from feed import feed_payload, feed_type
 from replay import Replay
 from rig.feed import event_message
