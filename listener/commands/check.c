@@ -42,7 +42,6 @@
 #define OTHER_FILES 128
 #define LOOK_S      5
 #define ALL_MS      60000 /* after this time, no further feed is tried */
-#define BEAT_MS     "3000"
 
 /* --- Postgres --- */
 
@@ -329,7 +328,7 @@ static void check_rights(struct findings *f, const struct config *c, struct redi
 static void check_prefix(struct findings *f, const struct config *c, struct redis_query *q, const char *database)
 {
 	AUTO_FREE char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", c->claim_prefix);
-	const char *const words[] = {"EVAL", LUA_FOREIGN, "1", key, database, BEAT_MS};
+	const char *const words[] = {"EVAL", LUA_FOREIGN, "1", key, database, PRESENCE_ALIVE_MS};
 	char other[TEXT] = "";
 	int64_t number;
 

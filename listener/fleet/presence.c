@@ -26,7 +26,6 @@
 
 #define BEAT_MS    1000
 #define SOON_MS    100 /* least time between two beats, and time until the second one, which returns the others' first */
-#define ALIVE_MS   "3000"
 #define REFUSED_MS 3000 /* how long a report counts */
 #define LEFT_MS    10000
 #define HEARD_MS   5000 /* a source without a message for this long is no longer heard */
@@ -486,7 +485,7 @@ static void beat(struct presence *p)
 	resp_number(&p->command, (int64_t)p->key_count);
 	for (size_t i = 0; i < p->key_count; i++)
 		resp_word(&p->command, p->keys[i]);
-	resp_words(&p->command, p->name, text, ALIVE_MS);
+	resp_words(&p->command, p->name, text, PRESENCE_ALIVE_MS);
 	p->is_beating = redis_send(p->redis, p->command.at, p->command.len, on_answer, p) == 0;
 	free(text);
 }

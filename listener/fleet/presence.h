@@ -15,6 +15,7 @@
 /* The key of a fleet's reports: this, then the claim prefix. The braces put it on the cluster node that serves commands
  * without a key. */
 #define PRESENCE_KEY_PREFIX "wsonce:{alive}:"
+#define PRESENCE_ALIVE_MS   "3000" /* how long a beat counts */
 
 struct presence;
 struct readings;
