@@ -39,10 +39,37 @@ static bool ends_with_number(const char *line)
 	return len && strchr(digits, line[len - 1]);
 }
 
-/* True if the line has the text of a statement or of data, which may look like anything. */
-static bool has_text(const char *line)
+enum line_kind {
+	LINE_FUNCTION, /* PL/pgSQL function f(jsonb) line 3 at RAISE, or SQL function "f" statement 1 */
+	LINE_TEXT, /* SQL statement "…", COPY events, line 3, JSON data, line 1: …: the rest may look like anything */
+	LINE_VALUES, /* with log_parameter_max_length_on_error: unnamed portal parameter $3 = 'a', or, after any error
+		      * of a statement, unnamed portal with parameters: $1 = 'a', $2 = 'b' */
+	LINE_SERVER, /* the server's own words: a row's place, or unnamed portal parameter $3 */
+};
+
+static bool has_value(const char *line)
 {
-	return line_has(line, "SQL") || line_has(line, "PL/") || line_has(line, "COPY") || line_has(line, "JSON");
+	const char *end = line + line_len(line);
+
+	while ((line = memchr(line, '$', (size_t)(end - line)))) {
+		size_t number = strspn(++line, digits);
+
+		if (number && strncmp(line + number, " = ", 3) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A DO block counts as text: it is ours (SCHEMA_AS_BLOCK). */
+static enum line_kind line_kind(const char *line)
+{
+	if (has_value(line))
+		return LINE_VALUES;
+	if (line_has(line, "PL/"))
+		return line_has(line, "inline_code_block") ? LINE_TEXT : LINE_FUNCTION;
+	if (line_has(line, "SQL"))
+		return ends_with_number(line) ? LINE_FUNCTION : LINE_TEXT;
+	return line_has(line, "COPY") || line_has(line, "JSON") ? LINE_TEXT : LINE_SERVER;
 }
 
 /* True if the first line of the context has the place of a row, as for a statement that waits for another transaction:
@@ -50,7 +77,7 @@ static bool has_text(const char *line)
  * in Korean the line begins with 0,3. */
 static bool is_waiting(const char *context)
 {
-	bool may_be = !has_text(context) && !line_has(context, "$1 = ");
+	bool may_be = line_kind(context) == LINE_SERVER;
 
 	for (const char *at = context; may_be && *at && *at != '\n'; at++) {
 		const char *number = at == context || *at == '(' ? at + (*at == '(') : NULL;
@@ -63,18 +90,10 @@ static bool is_waiting(const char *context)
 	return false;
 }
 
-/* True if this line of a context names a function: PL/pgSQL function f(jsonb) line 3 at RAISE, or SQL function "f"
- * statement 1. A DO block does not count: it is ours (SCHEMA_AS_BLOCK). SQL statement "…" ends with a quote. */
-static bool is_of_function(const char *line)
-{
-	return (line_has(line, "PL/") && !line_has(line, "inline_code_block") && !line_has(line, "$1 = ")) ||
-	       (line_has(line, "SQL") && ends_with_number(line) && !line_has(line, "PL/"));
-}
-
 static bool names_function(const char *context)
 {
 	for (const char *line = context; *line; line += line_len(line), line += *line == '\n')
-		if (is_of_function(line))
+		if (line_kind(line) == LINE_FUNCTION)
 			return true;
 	return false;
 }
@@ -130,14 +149,13 @@ bool sqlstate_is_of_row(const struct sqlstate_violation *v)
 }
 
 /* A data error whose context ends with a parameter comes from Bind: unnamed portal parameter $3. Spanish has no $, and
- * Korean has words after the number. With log_parameter_max_length_on_error, every error of a statement has a last line
- * of all parameters: unnamed portal with parameters: $1 = 'a', $2 = 'b'. */
+ * Korean has words after the number. */
 static bool is_in_parameter(const char *context)
 {
 	const char *last = context && strrchr(context, '\n') ? strrchr(context, '\n') + 1 : context;
 	const char *mark = last ? strpbrk(last, "$:'") : NULL;
 
-	return last && !has_text(last) &&
+	return last && line_kind(last) >= LINE_VALUES &&
 	       (mark ? *mark == '$' && mark[1] && strchr(digits, mark[1]) : ends_with_number(last));
 }
 

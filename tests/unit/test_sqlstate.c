@@ -144,6 +144,8 @@ Test(sqlstate, the_values_of_a_statement_say_nothing)
 		cr_expect_not(sqlstate_is_local(values[i]), "%s", values[i]);
 	}
 	cr_expect_eq(sqlstate_judge("22P05", "unnamed portal parameter $1 = 'a: $x'"), POSTGRES_BAD_VALUE);
+	cr_expect_eq(sqlstate_judge("22P05", "unnamed portal parameter $3 = 'in SQL, COPY or PL/I'"),
+		     POSTGRES_BAD_VALUE);
 }
 
 Test(sqlstate, a_statement_with_numbers_does_not_wait_for_a_row)
