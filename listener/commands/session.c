@@ -211,8 +211,8 @@ static int inspect(struct session *s, bool *is_ours)
 
 	if (seen && !session_is_null(seen, 0, SCHEMA_FAULT))
 		failed = dispatch_fail("%s", session_text(seen, 0, SCHEMA_FAULT));
-	else if (seen && strstr(session_text(seen, 0, SCHEMA_WARNING), "row-level security"))
-		dispatch_fail("%s", session_text(seen, 0, SCHEMA_WARNING)); /* what it counts may be too few */
+	else if (seen && !session_is_null(seen, 0, SCHEMA_HIDDEN))
+		dispatch_fail("%s", session_text(seen, 0, SCHEMA_HIDDEN)); /* what it counts may be too few */
 	if (!failed)
 		snprintf(s->schema, sizeof(s->schema), "%s", session_text(seen, 0, SCHEMA_NAME));
 	if (!failed && !*s->schema)

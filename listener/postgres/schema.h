@@ -26,6 +26,7 @@ enum schema_column {
 	SCHEMA_IS_CHANGED,
 	SCHEMA_CHECKS,
 	SCHEMA_UNFILLED,
+	SCHEMA_HIDDEN, /* rows, from the role */
 };
 
 /* Adds the column of sql/queries/hazards.sql to a statement without a semicolon. */

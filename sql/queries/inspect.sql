@@ -3,8 +3,8 @@
 -- makes this database unusable; warnings for its owner; the role's lock_timeout and statement_timeout in ms,
 -- or 0; whether the server is read-only; whether events is partitioned (NULL if it does not exist); whether triggers may
 -- change or drop its rows before they are stored; the names of all CHECK constraints, each on a line that begins with =
--- if no event fills any of its columns, and with + otherwise; and the columns of events that no event fills, each on a
--- line.
+-- if no event fills any of its columns, and with + otherwise; the columns of events that no event fills, each on a
+-- line; and the warning about rows that the role may not see.
 --
 -- The parts path and lookalikes name pg_catalog with each operator and type, so that what they look for cannot hide it.
 -- An operator of another schema is used if that comes first, or if none of pg_catalog has exactly its operands.
@@ -153,18 +153,18 @@ WITH path AS MATERIALIZED (
 	FROM (VALUES ('source', 'text'), ('instance', 'text'), ('received_at', 'time'), ('event_time', 'time')) AS w (name, type)
 	JOIN fields AS f ON f.name = w.name AND f.type <> w.type
 	WHERE table_name = 'events'
-), warnings (warning) AS (
-	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title)
+), warnings (warning, hides_rows) AS (
+	SELECT pg_catalog.format('%s is UNLOGGED: a crash of Postgres empties it', title), false
 	FROM tables WHERE relpersistence = 'u' AND fields IS NOT NULL
 	UNION ALL
 	SELECT pg_catalog.format('row-level security of %s applies to the role %s, which must see all rows',
-		pg_catalog.string_agg(title, ', ' ORDER BY title COLLATE "C"), current_user)
+		pg_catalog.string_agg(title, ', ' ORDER BY title COLLATE "C"), current_user), true
 	FROM tables WHERE pg_catalog.row_security_active(oid) HAVING pg_catalog.count(*) > 0
 	UNION ALL
 	SELECT pg_catalog.format('%s may create functions and operators in %s, which is in the search_path, and have them run '
 		'with the rights of %s (CVE-2018-1058): REVOKE CREATE ON SCHEMA %2$s FROM %1$s',
 		pg_catalog.string_agg(coalesce(pg_catalog.quote_ident(r.rolname), 'PUBLIC'), ', ' ORDER BY r.rolname),
-		pg_catalog.quote_ident(n.nspname), pg_catalog.quote_ident(current_user))
+		pg_catalog.quote_ident(n.nspname), pg_catalog.quote_ident(current_user)), false
 	FROM pg_catalog.pg_namespace AS n
 	CROSS JOIN LATERAL pg_catalog.aclexplode(coalesce(n.nspacl, pg_catalog.acldefault('n', n.nspowner))) AS a
 	LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
@@ -174,7 +174,7 @@ WITH path AS MATERIALIZED (
 	GROUP BY n.nspname
 	UNION ALL
 	SELECT pg_catalog.format('the unique index on %s(event_id) sorts as the operating system does, so an upgrade of '
-		'that can corrupt it: ALTER TABLE %1$s ALTER COLUMN event_id TYPE varchar COLLATE "C" rewrites it', t.title)
+		'that can corrupt it: ALTER TABLE %1$s ALTER COLUMN event_id TYPE varchar COLLATE "C" rewrites it', t.title), false
 	FROM tables AS t
 	WHERE t.name = 'events' AND NOT EXISTS (
 		SELECT FROM keys AS k JOIN pg_catalog.pg_collation AS l ON l.oid = k.indcollation[0]
@@ -201,5 +201,6 @@ SELECT name, is_ours, (SELECT fault FROM faults ORDER BY rank, fault LIMIT 1),
 	FROM tables AS t JOIN pg_catalog.pg_constraint AS c ON c.conrelid = t.oid AND c.contype = 'c'
 	WHERE t.filled IS NOT NULL),
 	(SELECT pg_catalog.string_agg(E'\n' || f.name || E'\n', '' ORDER BY f.name) FROM fields AS f
-	WHERE f.table_name = 'events' AND NOT f.is_filled AND f.name <> 'event_time')
+	WHERE f.table_name = 'events' AND NOT f.is_filled AND f.name <> 'event_time'),
+	(SELECT warning FROM warnings WHERE hides_rows) AS hidden
 FROM place
