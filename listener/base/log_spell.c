@@ -30,9 +30,13 @@ bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const 
 
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event)
 {
-	if (!s->times || now_ms - s->last_ms < SPELL_OVER_MS)
-		return;
-	if (event)
+	if (now_ms - s->last_ms >= SPELL_OVER_MS)
+		log_spell_end(s, event);
+}
+
+void log_spell_end(struct log_spell *s, const char *event)
+{
+	if (s->times && event)
 		log_info(event, "target=%s times=%lld for_s=%lld", s->target, (long long)s->times,
 			 (long long)(s->last_ms - s->began_ms) / 1000);
 	s->times = 0;

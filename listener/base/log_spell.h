@@ -22,6 +22,8 @@ struct log_spell {
 bool log_spell_on(struct log_spell *s, int64_t now_ms, const char *event, const char *reason);
 /* Call after a success. Ends the spell if nothing has failed for ten seconds, and then logs event unless it is NULL. */
 void log_spell_off(struct log_spell *s, int64_t now_ms, const char *event);
+/* Ends the spell at once, so that the next failure is logged. */
+void log_spell_end(struct log_spell *s, const char *event);
 
 /* Logs a line about one of many sources, which may all fail or connect together, as when their host is down: of a
  * minute's lines only the first twenty, and the others at debug. more_lines is how many the minute before lacks.

@@ -238,10 +238,8 @@ void shards_reload(struct shards *s)
 	}
 	json_t *parts = shard_load(s->profile, why);
 
-	if (parts)
-		s->failures.began_ms = s->failures.last_ms = 0; /* over at once */
-	else
-		s->failures.times = 0; /* somebody waits for the outcome of each SIGHUP */
+	/* Somebody waits for the outcome of each SIGHUP. */
+	log_spell_end(&s->failures, parts ? "a source's list can be used again" : NULL);
 	take(s, parts, why);
 }
 
