@@ -21,6 +21,7 @@ PLACEHOLDER = re.compile(r"\$\{((?:hmac|rsa)_\w+:\$\{[^}]*\}:(?:\$\{[^}]*\}|\{[^
 SHOWN = ("env:", "file:", "hmac_", "rsa_")      # secrets and signatures are shown as their names
 TIME = re.compile(r"now_(m?s)([+-][0-9]+)?")
 HEX = re.compile(r"(0x)?[0-9a-fA-F]+")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # in a text of Postgres
 DIGITS = re.compile(r"[0-9]{1,38}")
 INDEX = re.compile(r"0|[1-9][0-9]*")
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
@@ -97,6 +98,13 @@ def spread(document, pointer):
             found = [(step(node, token), index) for node, index in found]
             found = [pair for pair in found if pair[0] is not ABSENT]
     return found
+
+
+def has_list(document, pointer):
+    """True if there is an array or null at the first star, or anything at a pointer without one."""
+    place, star, _ = pointer.partition("/*")
+    top = at(document, place)
+    return top is None or isinstance(top, list) if star else top is not ABSENT
 
 
 def word(value):
@@ -232,7 +240,7 @@ class View:
     def encode(self, match):
         """In a URL, values from the feed are percent-encoded, except at its beginning."""
         name = match.group(1)
-        is_own = name.startswith(SHOWN) or name in self.variables.own
+        is_own = name.startswith(SHOWN) or name.removeprefix("text:") in self.variables.own
         text = self.inline(name)
         return text if is_own or not match.start() else urllib.parse.quote(text, safe=":")
 
@@ -296,6 +304,8 @@ class Cursor:
 
     def read(self, value):
         """Returns the value as a cursor; None if it cannot be one."""
+        if self.settings.get("kind") == "max" and isinstance(value, str) and UNSTORABLE.search(value):
+            return None
         if self.settings.get("format") != "hex":
             return value if is_there(value) else None
         return int(value, 16) if isinstance(value, str) and HEX.fullmatch(value) else None
@@ -303,8 +313,8 @@ class Cursor:
     def later(self, old, new):
         if old is None or self.settings["kind"] == "last":
             return new
-        if isinstance(old, bool) or isinstance(new, bool):
-            raise TypeError("a cursor that is true or false")
+        if not {type(old), type(new)} <= {int, Real, float, str}:
+            raise TypeError("a cursor that is neither a number nor a text")
         return max(old, new)
 
     def move(self, value, now):
@@ -443,6 +453,8 @@ class Source:
 
     def explode(self, line, rule, view):
         document = view.frame
+        if rule.get("explode") and not has_list(document, rule["explode"]):
+            return 0, int(self.profile.get("default") == "reject")
         elements = spread(document, rule["explode"]) if rule.get("explode") else [(document, 0)]
         events = rejected = 0
         for element, index in elements:
