@@ -1,6 +1,6 @@
 -- Returns the id of another database whose live listeners use this prefix, "" if there is none.
 -- KEYS[1]  as in presence.lua
--- ARGV[1]  the id of our database
+-- ARGV[1]  the id of our database, - if it has none yet
 -- ARGV[2]  how long a beat counts, in ms
 local now, all = redis.call('TIME'), redis.call('HGETALL', KEYS[1])
 for i = 2, #all, 2 do

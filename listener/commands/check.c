@@ -68,7 +68,17 @@ static void check_retention(struct findings *f, const struct config *c, struct s
 		finding(f, FINDING_WRONG, "max age", "%s", why);
 }
 
-/* Sets database to the id of the database, or leaves it empty. */
+/* Sets database to the id of the database. It is "-" until it has one, and "" if it cannot be read. */
+static void read_database(struct session *s, char database[40])
+{
+	AUTO_ROWS *id =
+		s ? session_query(s, "SELECT id FROM :schema.wsonce_database", "SELECT id FROM wsonce_database", "")
+		  : NULL;
+
+	if (!id || session_count(id))
+		snprintf(database, 40, "%s", id ? session_text(id, 0, 0) : "");
+}
+
 static void check_postgres(struct findings *f, const struct config *c, char database[40])
 {
 	static const char server[] = "WITH found (hazards) AS (" SQL_HAZARDS ") " SQL_CHECK_SERVER;
@@ -80,6 +90,7 @@ static void check_postgres(struct findings *f, const struct config *c, char data
 
 	if (!s) {
 		finding(f, FINDING_WRONG, "postgres", "%s", dispatch_failure());
+		read_database(s, database);
 		return;
 	}
 	found = session_query(s, tables, NULL, "s", store_tables(c));
@@ -87,10 +98,7 @@ static void check_postgres(struct findings *f, const struct config *c, char data
 	if (found && session_flag(found, 0, 3)) {
 		take_findings(f, "schema", session_query(s, SQL_CHECK_SCHEMA, NULL, "n", (int64_t)schema_version()));
 		check_retention(f, c, s);
-		AUTO_ROWS *id = session_query(s, "SELECT id FROM :schema.wsonce_database", NULL, "");
-
-		if (id && session_count(id))
-			snprintf(database, 40, "%s", session_text(id, 0, 0));
+		read_database(s, database);
 	}
 	take_findings(f, "tables", found);
 	if (c->handler)
@@ -113,7 +121,7 @@ static void check_folder(struct findings *f, const char *what, const char *path)
 		finding(f, FINDING_OK, what, "%s is not there yet: the first listener creates it", path);
 }
 
-static void check_file(struct findings *f, const struct config *c, const char *path)
+static void check_file(struct findings *f, const struct config *c, const char *path, char database[40])
 {
 	struct session *s = session_open(c, SESSION_READ);
 	AUTO_ROWS *rows = s ? session_query(s, NULL, "SELECT sqlite_version()", "") : NULL;
@@ -126,6 +134,7 @@ static void check_file(struct findings *f, const struct config *c, const char *p
 		finding(f, FINDING_OK, "sqlite", "%s, SQLite %s", path, session_text(rows, 0, 0));
 	if (rows)
 		check_retention(f, c, s);
+	read_database(s, database);
 	session_close(s);
 }
 
@@ -509,7 +518,7 @@ int check_all(const struct config *config, bool is_json)
 	const char *path = config_store_path(config);
 	struct json_out out = {.has_member = false};
 	struct findings f = {.json = is_json ? &out : NULL};
-	char database[40] = "";
+	char database[40] = "-";
 
 	dispatch_hush(true); /* the findings have the reasons */
 	log_setup(LOG_ERROR, LOG_TEXT, NULL);
@@ -523,7 +532,7 @@ int check_all(const struct config *config, bool is_json)
 	if (path && access(path, F_OK))
 		check_folder(&f, "sqlite", path);
 	else if (path)
-		check_file(&f, config, path);
+		check_file(&f, config, path, database);
 	else
 		check_postgres(&f, config, database);
 	check_redis(&f, config, database);

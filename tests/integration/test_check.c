@@ -198,6 +198,12 @@ Test(check, a_prefix_of_another_database_is_wrong, .init = bench_open)
 	await(strstr(run_in(servers(), "check --ingest 127.0.0.1:0").output,
 		     "wrong    claim prefix   the listeners of another database, with the id "),
 	      10000);
+	/* Nor has a new database an id. */
+	database_exec(db, "DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+	expect(1, "wrong    claim prefix   ", servers(), "check --ingest 127.0.0.1:0");
+	expect(1, "wrong    claim prefix   ", servers(),
+	       suite_text("check --ingest 127.0.0.1:0 --store sqlite://%s --redis %s", suite_path("new.db"),
+			  redisd_url(redisd_shared())));
 	cr_assert_eq(listener_stop(l), 0);
 }
 
