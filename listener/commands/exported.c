@@ -7,6 +7,8 @@
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/timestamp.h"
+#include "spool/record.h"
 
 /* The members that matter. */
 enum member { RECEIVED, PROCESSED, TIME, SOURCE, ID, TYPE, PAYLOAD, REASON, RAW, WHOLE, MEMBERS };
@@ -112,26 +114,6 @@ void exported_read(struct exported *x, struct feeder *f, struct feeder_message *
 		read_letter(x, f, m, members);
 	else if (members[PAYLOAD].at && read_event(x, f, members))
 		m->event = &x->event;
-}
-
-void exported_record(struct exported *x, struct feeder *f, struct feeder_message *m, const struct record *r)
-{
-	AUTO_FREE char *source = memory_strndup(r->source.at, r->source.len);
-	struct slice payload;
-
-	if (r->kind != RECORD_EVENT || !r->id.len || r->id.len > ENVELOPE_ID_MAX ||
-	    json_check(r->message.at, r->message.len, &payload))
-		return;
-	timestamp_print_to(r->time_us, 6, x->time);
-	x->event = (struct feed_event){.is_shared = true,
-				       .id = r->id,
-				       .type = r->type,
-				       .payload = payload,
-				       .time = {r->has_time ? x->time : NULL, strlen(x->time)},
-				       .unit = TIMESTAMP_RFC3339,
-				       .came_us = r->came_us,
-				       .source = feeder_keep_name(f, source)};
-	m->event = &x->event;
 }
 
 void exported_free(struct exported *x)

@@ -7,9 +7,7 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
-#include "base/timestamp.h"
 #include "commands/feeder.h"
-#include "spool/record.h"
 
 /* How lines of rows and of dead letters begin. A line that begins like this is taken for one. */
 #define EXPORTED_ROW    "{\"wsonce_row\":"
@@ -32,14 +30,11 @@ struct exported {
 	struct arena texts;
 	struct bytes raw;
 	char *reason;
-	char time[TIMESTAMP_SIZE];
 };
 
 /* If the bytes of m are such a line, replaces m by the exported event with its received_at, event_time and source, or
  * by the message of a letter, valid until the next call. Leaves other messages alone. */
 void exported_read(struct exported *x, struct feeder *f, struct feeder_message *m);
-/* The same with a record of a segment, if it is an event that a profile has read. */
-void exported_record(struct exported *x, struct feeder *f, struct feeder_message *m, const struct record *r);
 void exported_free(struct exported *x);
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 #include "commands/dispatch.h"
 #include "commands/exported.h"
 #include "spool/segment.h"
@@ -366,12 +367,27 @@ static enum ndjson_result next_raw(struct ndjson *l, struct ndjson_line *line)
 
 /* --- records --- */
 
+static void add_time(struct bytes *event, const char *name, int64_t time_us)
+{
+	char text[TIMESTAMP_SIZE];
+
+	timestamp_print_to(time_us, 6, text);
+	bytes_add_text(event, name);
+	json_write_string(event, text, strlen(text));
+}
+
 struct slice ndjson_message(struct bytes *event, const struct record *r)
 {
 	if (r->kind == RECORD_MESSAGE)
 		return r->message;
 	event->len = 0;
-	bytes_add_text(event, "{\"event_id\":");
+	bytes_add_text(event, EXPORTED_ROW "0");
+	add_time(event, ",\"received_at\":", r->came_us);
+	if (r->has_time)
+		add_time(event, ",\"event_time\":", r->time_us);
+	bytes_add_text(event, ",\"source\":");
+	json_write_string(event, r->source.at, r->source.len);
+	bytes_add_text(event, ",\"event_id\":");
 	json_write_string(event, r->id.at, r->id.len);
 	bytes_add_text(event, ",\"event_type\":");
 	json_write_string(event, r->type.at, r->type.len);
@@ -408,7 +424,7 @@ static enum ndjson_result next_record(struct ndjson *l, struct ndjson_line *line
 	message = ndjson_message(&l->event, &l->record);
 	end = l->offset - (s->end - s->begin);
 	*line = (struct ndjson_line){message.at, message.len, end - s->size, end, ++l->count, true, &l->record};
-	if (message.len > l->max_bytes) {
+	if (message.len > (l->record.kind == RECORD_EVENT ? RECORD_MOST : l->max_bytes)) {
 		refuse_long(l, line->begin);
 		line->len = 0;
 	}
@@ -494,11 +510,11 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65])
 	return 0;
 }
 
-bool ndjson_write(FILE *out, const char *message, size_t len)
+bool ndjson_write(FILE *out, const char *message, size_t len, bool is_exported)
 {
 	size_t mark = text_mark_len(message, len);
 
-	if (find_magic(message, len) || exported_head(message + mark, len - mark))
+	if (!is_exported && (find_magic(message, len) || exported_head(message + mark, len - mark)))
 		putc(' ', out);
 	for (size_t i = 0; i < len; i++)
 		putc(message[i] == '\n' || message[i] == '\r' ? ' ' : message[i], out);

@@ -59,12 +59,12 @@ int ndjson_fingerprint(struct ndjson *l, uint64_t offset, char hex[65]);
 /* True if path, or path with .part appended, is the file that is read, even under another name. */
 bool ndjson_would_lose(const struct ndjson *l, const char *path);
 
-/* Returns the message of a record. If a profile has read it, writes into event a message that needs no profile. */
+/* Returns the message of a record. If a profile has read it, writes into event a line as of export. */
 struct slice ndjson_message(struct bytes *event, const struct record *r);
 
-/* Writes a message as a line. Newlines, which JSON has between tokens only, become blanks, and a blank precedes a
- * message that would be read as a line of export, a segment or a compressed file. False: it cannot write. */
-bool ndjson_write(FILE *out, const char *message, size_t len);
+/* Writes a message as a line. Newlines, which JSON has between tokens only, become blanks, and unless it is a line of
+ * export, a blank precedes what would be read as such, a segment or a compressed file. False: it cannot write. */
+bool ndjson_write(FILE *out, const char *message, size_t len, bool is_exported);
 
 /* Returns its length in bytes, or 0 if it is a pipe. */
 uint64_t ndjson_size(const struct ndjson *l);

@@ -177,9 +177,8 @@ static void feed_line(struct replay *r, struct feeder *f, const struct ndjson_li
 {
 	struct feeder_message m = {.bytes = line->bytes, .len = line->len, .tag = line->begin};
 
-	if (line->record) /* a feed may have sent a message that looks like a line of an export */
-		exported_record(&r->exported, f, &m, line->record);
-	else
+	/* A feed may have sent a message that looks like a line of an export. */
+	if (!line->record || line->record->kind == RECORD_EVENT)
 		exported_read(&r->exported, f, &m);
 	feeder_feed(f, &m);
 	r->end = line->is_ended ? line->end : line->begin;

@@ -49,7 +49,7 @@ static void export(const struct record *r)
 	AUTO_BYTES event = {0};
 	struct slice message = ndjson_message(&event, r);
 
-	ndjson_write(stdout, message.at, message.len);
+	ndjson_write(stdout, message.at, message.len, r->kind == RECORD_EVENT);
 }
 
 static void print_segment(const char *name, const struct tally *t)

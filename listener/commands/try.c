@@ -439,7 +439,8 @@ static void *on_open(void *arg, struct feed_connection *conn)
 
 static void record(struct trial *t, const char *message, size_t len)
 {
-	bool is_written = t->lines ? ndjson_write(t->lines, message, len) : segments_add(t->segments, message, len);
+	bool is_written =
+		t->lines ? ndjson_write(t->lines, message, len, false) : segments_add(t->segments, message, len);
 
 	if (!is_written || (t->messages_left && !--t->messages_left))
 		end_soon(t);

@@ -351,11 +351,18 @@ Test(spool, events_of_a_profile_in_a_segment_are_replayed_with_their_source_and_
 	await(are_on_disk(20), WHOLE_MS);
 	cr_assert_eq(listener_stop(fleet.listeners[0]), 0);
 	postgres_start(postgres);
+	struct run run = run_in(NULL, suite_text("spool %s export", suite_path("base/spool-0")));
 	run_expect(fleet.rows, 0, "persisted 20,", "replay %s/base/spool-0/%020d.segment %s", suite_directory(), 1,
 		   flags);
 	cr_assert_str_eq(database_text(fleet.rows,
 				       "SELECT count(*) FROM events WHERE source = 'orders' AND event_time > "
 				       "now() - interval '1 day'"),
+			 "20");
+	/* So are its lines, on another machine. */
+	database_exec(fleet.rows, "DELETE FROM events");
+	run_expect(fleet.rows, 0, "persisted 20,", "replay %s %s", suite_file("export", run.output), flags);
+	cr_assert_str_eq(database_text(fleet.rows, "SELECT count(*) FROM events WHERE source = 'orders' AND event_time "
+						   "> now() - interval '1 day'"),
 			 "20");
 	feed_free(feed);
 }
