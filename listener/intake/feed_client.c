@@ -65,6 +65,7 @@ struct feed_client {
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
 	bool is_stale;                 /* now was made before a change */
 	int64_t said_ms;               /* loop clock, when now was told of a change; 0: never */
+	int64_t asked_ms;              /* loop clock, when now first asked for a successor; 0: never */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
 	char *withheld;                /* the cursor, while a connection is tried without it; else NULL */
@@ -350,7 +351,8 @@ static void promote(struct feed_client *c)
 	}
 	c->now = c->next;
 	c->next = NULL;
-	c->retry_ms = c->said_ms = 0;
+	c->retry_ms = c->said_ms = c->asked_ms = 0;
+	c->error[0] = '\0';
 	c->is_ready = c->is_next_ready;
 	c->is_stale = false;
 	log_one_of_many(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
@@ -419,6 +421,7 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
 {
 	if (!is_ready && (c->has_ready || (conn == c->now && c->said_ms)))
 		return;
+	c->asked_ms = conn == c->now ? 0 : c->asked_ms;
 	c->is_ready |= conn == c->now;
 	c->is_next_ready |= conn == c->next;
 	if (conn == c->next && !c->is_waiting && !must_wait(c))
@@ -470,6 +473,7 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 	if (conn == c->old)
 		return;
 	if (conn == c->now && rule->overlap && c->p.profile->overlap_s) {
+		c->asked_ms = c->asked_ms ? c->asked_ms : now_ms(c);
 		if (!c->next && !c->retry_ms)
 			c->retry_ms = soonest_successor(c);
 		return;
@@ -589,11 +593,12 @@ static void tell_unmatched(struct feed_client *c)
 	c->unmatched = c->events = 0;
 }
 
-/* Logs once that the feed has not answered the first messages, and when it does. Call while a connection is open. */
+/* Logs once that the feed has not answered the first messages, or has asked for a successor and refuses each, and when
+ * that is over. Call while a connection is open. */
 static void tell_unconfirmed(struct feed_client *c)
 {
-	bool is_good = feed_connection_is_good(c->now);
 	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
+	bool is_good = feed_connection_is_good(c->now) && (!c->asked_ms || now_ms(c) - c->asked_ms < limit_ms);
 
 	if (is_good && c->is_unconfirmed)
 		log_one_of_many(LOG_INFO, now_ms(c), "source has confirmed the subscription", "source=%s", name_of(c));
@@ -604,7 +609,7 @@ static void tell_unconfirmed(struct feed_client *c)
 	c->is_unconfirmed = true;
 	secrets_mask(c->secrets, c->words);
 	log_one_of_many(LOG_WARN, now_ms(c), "source does not confirm the subscription", "source=%s url=%s last=%s",
-			name_of(c), c->redacted_url, c->words);
+			name_of(c), c->redacted_url, *c->error ? c->error : c->words);
 }
 
 /* --- connecting --- */
@@ -648,7 +653,7 @@ static void connect_now(struct feed_client *c)
 	c->is_next_ready = false;
 	if (!c->now) {
 		c->is_stale = c->is_ready = false;
-		c->said_ms = 0;
+		c->said_ms = c->asked_ms = 0;
 	}
 	session_connect(c->p.session, now_ms(c), doubts_resume(c) ? -1 : c->closed_ms, mirror, &dial);
 	secrets_read(c->secrets, c->p.profile->root);

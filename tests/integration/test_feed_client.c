@@ -952,6 +952,27 @@ Test(feed_client, a_feed_that_does_not_confirm_its_subscription_is_told_once_and
 	cr_assert_eq(count_lines("level=warn", "does not confirm the subscription"), 1);
 }
 
+/* The feed answers heartbeats, so it is not silent. */
+Test(feed_client, one_that_asks_for_a_successor_and_refuses_each_is_told_and_not_ready)
+{
+	bench_dial(NULL, env, "--log-level debug --handshake-timeout 1 --config %s",
+		   suite_file("sources.json",
+			      suite_text("{\"sources\": [{\"name\": \"played\", " URL "\"rules\": "
+					 "[{\"when\": {\"/ok\": 1}, \"ready\": true}, {\"name\": \"lost\", \"when\": "
+					 "{\"/lost\": 1}, \"action\": \"reconnect\", \"overlap\": true}, " EVENT "]}]}",
+					 feed_port(feed))));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "{\"ok\":1}");
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	await((feed_send_text(feed, "{\"lost\":1}"),
+	       listener_page_has(listener, "/readyz", "not ready: source played: open: rule lost: {")),
+	      SETTLED_MS);
+	cr_assert_eq(count_lines("level=warn", "does not confirm the subscription"), 1);
+	feed_send_text(feed, "{\"ok\":1}");
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	cr_assert(listener_has_logged(listener, "source has confirmed the subscription"));
+}
+
 Test(feed_client, holes_in_a_numbering_are_told_and_counted)
 {
 	START(URL "\"gap\": {\"key\": \"/of\", \"seq\": \"/n\", \"contiguous\": true}, " RULES, feed_port(feed));
