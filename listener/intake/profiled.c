@@ -490,6 +490,7 @@ static void on_too_long(void *of, const char *head, size_t len, const uint8_t *d
 
 	pipeline_refuse_long(o->source->parts->pipeline, p->redacted_url ? NULL : profile_row_source(p), head, len,
 			     digest, total, p->redacted_url ? NULL : expect_dead_letter(o));
+	ledger_release(o->ledger); /* it may be what hold_until waits for, and would be as long again */
 	ledger_end(o->ledger);
 }
 

@@ -220,6 +220,19 @@ Test(cursors, cursor_is_held_on_each_connection_until_its_stored_events_have_com
 	cr_assert_eq(cursor(), 3);
 }
 
+/* The stored events may be one message, which would be even longer after the next connection. */
+Test(cursors, message_that_is_too_long_ends_the_hold)
+{
+	cr_assert_eq(listener_stop(dialled), 0);
+	listener_free(dialled);
+	start_with("/n", ", \"hold_until\": {\"/live\": 1}", false);
+	await(feed_clients(feed) == 1, SETTLED_MS);
+	send_numbers(1, 3);
+	feed_sendf(feed, "{\"live\":1,\"text\":\"%01000d\"}", 0);
+	send_numbers(4, 6);
+	await(cursor() == 6, SETTLED_MS);
+}
+
 static void expect_a_beginning_without_cursor(const char *words)
 {
 	await(feed_clients(feed) == 1 && !strstr(feed_request(feed), "cursor"), SETTLED_MS, "%s",
