@@ -66,6 +66,7 @@ struct feed_client {
 	bool is_stale;                 /* now was made before a change */
 	int64_t said_ms;               /* loop clock, when now was told of a change; 0: never */
 	int64_t asked_ms;              /* loop clock, when now first asked for a successor; 0: never */
+	bool is_refused;               /* a rule of the profile has refused that successor */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
 	char *withheld;                /* the cursor, while a connection is tried without it; else NULL */
@@ -353,6 +354,7 @@ static void promote(struct feed_client *c)
 	c->next = NULL;
 	c->retry_ms = c->said_ms = c->asked_ms = 0;
 	c->error[0] = '\0';
+	c->is_refused = false;
 	c->is_ready = c->is_next_ready;
 	c->is_stale = false;
 	log_one_of_many(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
@@ -422,6 +424,7 @@ void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, b
 	if (!is_ready && (c->has_ready || (conn == c->now && c->said_ms)))
 		return;
 	c->asked_ms = conn == c->now ? 0 : c->asked_ms;
+	c->is_refused &= conn != c->now;
 	c->is_ready |= conn == c->now;
 	c->is_next_ready |= conn == c->next;
 	if (conn == c->next && !c->is_waiting && !must_wait(c))
@@ -480,6 +483,7 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 	}
 	if (conn == c->next) {
 		drop(&c->next, code_of(c));
+		c->is_refused = c->asked_ms;
 		on_successor_end(c, reason, 0);
 		return;
 	}
@@ -598,7 +602,7 @@ static void tell_unmatched(struct feed_client *c)
 static void tell_unconfirmed(struct feed_client *c)
 {
 	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
-	bool is_good = feed_connection_is_good(c->now) && (!c->asked_ms || now_ms(c) - c->asked_ms < limit_ms);
+	bool is_good = feed_connection_is_good(c->now) && (!c->is_refused || now_ms(c) - c->asked_ms < limit_ms);
 
 	if (is_good && c->is_unconfirmed)
 		log_one_of_many(LOG_INFO, now_ms(c), "source has confirmed the subscription", "source=%s", name_of(c));
@@ -652,7 +656,7 @@ static void connect_now(struct feed_client *c)
 	c->retry_ms = 0;
 	c->is_next_ready = false;
 	if (!c->now) {
-		c->is_stale = c->is_ready = false;
+		c->is_stale = c->is_ready = c->is_refused = false;
 		c->said_ms = c->asked_ms = 0;
 	}
 	session_connect(c->p.session, now_ms(c), doubts_resume(c) ? -1 : c->closed_ms, mirror, &dial);

@@ -971,6 +971,11 @@ Test(feed_client, one_that_asks_for_a_successor_and_refuses_each_is_told_and_not
 	feed_send_text(feed, "{\"ok\":1}");
 	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
 	cr_assert(listener_has_logged(listener, "source has confirmed the subscription"));
+	/* One that cannot be dialled is no refusal: the current one goes on. */
+	feed_answer(feed, "/feed", "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+	feed_send_text(feed, "{\"lost\":1}");
+	wait_pause_ms(3000);
+	cr_assert(listener_page_has(listener, "/readyz", "ready\n"));
 }
 
 Test(feed_client, holes_in_a_numbering_are_told_and_counted)
