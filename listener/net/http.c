@@ -68,7 +68,7 @@ struct http {
 struct http_ticket {
 	struct http *http;
 	struct MHD_Connection *connection;
-	void *post;
+	void *post; /* NULL: refused, the body is dropped */
 	bool has_body;
 	bool is_last;        /* no other request may follow */
 	bool is_whole;       /* the body is complete and poster->end was called */
@@ -212,8 +212,9 @@ void http_each_argument(const struct http_request *request,
 	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, walk_value, &w);
 }
 
+/* Sets *is_clear if the length of the body is beyond doubt, and the request is of a program. */
 static struct http_refusal judge_post(const struct http *h, struct MHD_Connection *c, const char *path,
-				      const char *method, const char *version, void **post)
+				      const char *method, const char *version, void **post, bool *is_clear)
 {
 	struct http_request request = {
 		.method = method,
@@ -233,6 +234,7 @@ static struct http_refusal judge_post(const struct http *h, struct MHD_Connectio
 		return (struct http_refusal){MHD_HTTP_BAD_REQUEST,
 					     "malformed HTTP/1.1 request: check the header names, "
 					     "Host, Content-Length and Transfer-Encoding\n"};
+	*is_clear = !h->site->methods;
 	if (head.coding == CODING_OTHER)
 		return (struct http_refusal){MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
 					     "the only Content-Encoding that is supported is gzip\n"};
@@ -257,15 +259,24 @@ static enum MHD_Result begin_post(struct http *h, struct MHD_Connection *c, cons
 				  const char *version, void **state)
 {
 	void *post = NULL;
-	struct http_refusal refusal = judge_post(h, c, path, method, version, &post);
+	bool is_clear = false;
+	struct http_refusal refusal = judge_post(h, c, path, method, version, &post, &is_clear);
 	struct http_ticket *ticket;
 
-	if (refusal.status)
+	/* Unread bytes would reset the connection, and nginx answers 502 then. So a body that is sent all the same is
+	 * read to its end before it is refused, in the time that a stranger has. */
+	if (refusal.status && (!is_clear || MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT)))
 		return refuse(h, c, refusal);
 	ticket = memory_calloc(1, sizeof(*ticket));
-	*ticket = (struct http_ticket){.http = h, .connection = c, .post = post};
+	*ticket = (struct http_ticket){.http = h, .connection = c, .post = refusal.status ? NULL : post};
 	*state = ticket;
-	http_meet_payer(ticket);
+	if (refusal.status) {
+		log_refusal(h, port_peer_key(socket_of(c)), refusal.status);
+		ticket->is_last = true;
+		http_answer(ticket, refusal.status, NULL, memory_strdup(refusal.why), strlen(refusal.why));
+	} else {
+		http_meet_payer(ticket);
+	}
 	return MHD_YES;
 }
 
@@ -292,11 +303,12 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 		/* libmicrohttpd 0.9 may take the rest of a head for the body. No header begins with these bytes. */
 		ticket->is_last |= !HTTP_STRICT && !ticket->has_body && (!*body || !strchr("{[\x1f", *body));
 		ticket->has_body = true;
-		h->site->poster->body(ticket->post, body, *body_len);
+		if (ticket->post)
+			h->site->poster->body(ticket->post, body, *body_len);
 		*body_len = 0;
 		return MHD_YES;
 	}
-	if (!ticket->is_whole) {
+	if (ticket->post && !ticket->is_whole) {
 		ticket->is_whole = true;
 		h->site->poster->end(ticket->post, ticket);
 		http_meet_payer(ticket);
@@ -304,7 +316,7 @@ static enum MHD_Result on_post(struct http *h, struct MHD_Connection *c, const c
 	if (ticket->status) {
 		char *text = ticket->text;
 
-		if (ticket->status >= MHD_HTTP_BAD_REQUEST && !h->site->methods)
+		if (ticket->status >= MHD_HTTP_BAD_REQUEST && ticket->post && !h->site->methods)
 			log_refusal(h, port_peer_key(socket_of(c)), ticket->status);
 		ticket->text = NULL;
 		return respond(h, c, ticket->status, ticket->type, text, ticket->len, ticket->is_last);
@@ -339,7 +351,8 @@ static void end_post(void *state)
 {
 	struct http_ticket *ticket = state;
 
-	ticket->http->site->poster->gone(ticket->post);
+	if (ticket->post)
+		ticket->http->site->poster->gone(ticket->post);
 	free(ticket->text);
 	free(ticket);
 }

@@ -323,6 +323,36 @@ Test(post, wrong_requests_are_refused)
 	cr_assert_eq(count("dead_letters WHERE reason LIKE '%UTF-8%'"), 1);
 }
 
+/* A proxy or client that cannot send its whole body never reads why it was refused: nginx answers 502. */
+static void expect_refused_when_read(const char *headers, int status)
+{
+	static char body[8 << 20];
+	char *head =
+		suite_text("POST /events HTTP/1.1\r\nHost: x\r\n%sContent-Length: %zu\r\n\r\n", headers, sizeof(body));
+	char answer[16] = "";
+	int fd = connect_to_it();
+
+	cr_assert_eq(send(fd, head, strlen(head), MSG_NOSIGNAL), (ssize_t)strlen(head));
+	if (!strstr(headers, "Expect"))
+		cr_assert_eq(send(fd, body, sizeof(body), MSG_NOSIGNAL), (ssize_t)sizeof(body), "%d: %m", status);
+	cr_assert_eq(recv(fd, answer, sizeof(answer) - 1, MSG_WAITALL), (ssize_t)sizeof(answer) - 1);
+	expect_status(answer, status);
+	close(fd);
+}
+
+Test(post, a_refused_body_is_read_to_its_end)
+{
+	static const char token[] = "Authorization: Bearer 0123456789abcdef\r\n";
+
+	start("--ingest-token 0123456789abcdef");
+	expect_refused_when_read("", 401);
+	expect_refused_when_read(token, 413);
+	expect_refused_when_read(suite_text("%sOrigin: https://evil.example\r\n", token), 403);
+	expect_refused_when_read("Content-Encoding: zstd\r\n", 415);
+	expect_refused_when_read(suite_text("%sExpect: 100-continue\r\n", token), 413);
+	expect_status(post(token, "{\"event_id\":\"e\"}"), 200);
+}
+
 /* With any of these, a body could be read as another request. */
 static void expect_refused_and_closed(const char *headers, int status)
 {
