@@ -6,7 +6,7 @@ WITH RECURSIVE ranked AS (
 	SELECT id, event_id, reason, first_seen, last_seen, seen, kind,
 		pg_catalog.row_number() OVER (PARTITION BY kind ORDER BY last_seen DESC, id DESC) AS rank
 	FROM :schema.dead_letters,
-		pg_catalog.regexp_replace(reason, '"[^"]*"|[0-9]+(?![0-9A-Z]*[)]$)', '…', 'g') AS kind
+		pg_catalog.regexp_replace(reason, '"[^"]*"|[0-9]+(?![0-9A-Z]*[)]$)', '...', 'g') AS kind
 	WHERE id = ANY($1::bigint[])
 ), grouped AS (
 	SELECT CASE WHEN pg_catalog.min(reason) = pg_catalog.max(reason) THEN pg_catalog.min(reason) ELSE kind END AS reason,

@@ -5,7 +5,7 @@ WITH ranked AS (
 		pg_catalog.concat_ws(' ', status, answer) AS reason, kind, pg_catalog.row_number() OVER (
 			PARTITION BY target, kind ORDER BY coalesce(settled_at, created_at) DESC, id DESC) AS rank
 	FROM :schema.outbox, pg_catalog.concat_ws(' ', status,
-		pg_catalog.regexp_replace(answer, '"[^"]*"|[0-9]+(?![0-9A-Z]*[)]$)', '…', 'g')) AS kind
+		pg_catalog.regexp_replace(answer, '"[^"]*"|[0-9]+(?![0-9A-Z]*[)]$)', '...', 'g')) AS kind
 	WHERE id = ANY($1::bigint[])
 ), grouped AS (
 	SELECT target, pg_catalog.min(status) AS status, CASE WHEN pg_catalog.min(reason) = pg_catalog.max(reason)

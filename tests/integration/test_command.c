@@ -258,6 +258,8 @@ Test(command, a_database_that_is_not_utf8_is_warned_about_and_what_it_cannot_hol
 	ack_expect_rejected(p, "last", "LATIN1");
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM events"), 1);
 	cr_assert_eq(database_long(latin, "SELECT count(*) FROM dead_letters"), 2);
+	run_expect(latin, 0, "dead letters: 2, reasons: 1", "dead-letters list");
+	run_expect(latin, 0, NULL, "dead-letters list --deliveries");
 }
 
 /* initdb makes such a database where LC_ALL is C. It takes any bytes, but no escapes of other characters. */

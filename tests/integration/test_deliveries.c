@@ -55,7 +55,7 @@ Test(deliveries, list_groups_the_dead_ones_by_target_and_reason, .init = bench_o
 {
 	prepare();
 	run_expect(db, 0, "dead deliveries: 4, reasons: 2\n", "dead-letters list --deliveries");
-	run_expect(db, 0, "       3  crm: 503 no room in … for …\n          tried 21 times, from ",
+	run_expect(db, 0, "       3  crm: 503 no room in ... for ...\n          tried 21 times, from ",
 		   "dead-letters list --deliveries");
 	run_expect(db, 0, "       1  erp: connection refused\n          tried 7 times, from 2026-01-02T00:00:00.000Z ",
 		   "dead-letters list --deliveries");
@@ -101,7 +101,7 @@ Test(deliveries, list_in_json_has_status_and_examples, .init = bench_open)
 	cr_expect_eq(reasons, 2);
 	cr_expect_str_eq(target, "crm");
 	cr_expect_eq(status, 503);
-	cr_expect_str_eq(reason, "503 no room in … for …");
+	cr_expect_str_eq(reason, "503 no room in ... for ...");
 	cr_expect_eq(n, 3);
 	cr_expect_eq(attempts, 21);
 	cr_expect_str_eq(json_string_value(json_object_get(json_array_get(examples, 0), "reason")),
