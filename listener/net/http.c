@@ -22,21 +22,22 @@
 #include "net/http_head.h"
 #include "net/refused_peers.h"
 
-#define VISITORS_MAX 64
-#define OF_ONE_HOST  32
-#define REQUEST_TIMEOUT_MS \
-	10000 /* default for each request, from the start of the connection or the end of the previous request */
-#define SWEEP_MS     1000
-#define MEMORY_BYTES (32u << 10) /* bytes per connection, which limits the size of a request's head */
-#define ROUNDS_MOST  100         /* runs of libmicrohttpd per turn */
-#define ROUNDS_BUSY  2           /* the same after a turn that used all of them */
-#define BUSY_MS      10          /* until the next turn then, if nothing else wakes the loop */
+#define VISITORS_MAX       64
+#define OF_ONE_HOST        32
+#define REQUEST_TIMEOUT_MS 10000 /* default for a request, and for a stranger also for the time before it */
+#define IDLE_MORE_MS       15000 /* proxies and clients use a connection again that has been idle for a minute */
+#define SWEEP_MS           1000
+#define MEMORY_BYTES       (32u << 10) /* bytes per connection, which limits the size of a request's head */
+#define ROUNDS_MOST        100         /* runs of libmicrohttpd per turn */
+#define ROUNDS_BUSY        2           /* the same after a turn that used all of them */
+#define BUSY_MS            10          /* until the next turn then, if nothing else wakes the loop */
 
 static const char is_crowded[] = "too many of your requests are waiting for answers: send this one again\n";
 
 struct visitor {
 	int fd; /* -1: free */
 	int64_t since_ms;
+	bool is_idle;               /* since its last answer */
 	bool is_waiting;            /* for an answer; no timeout applies */
 	uint64_t wait;              /* number of this wait, from 1: many begin in one millisecond */
 	struct http_ticket *ticket; /* ticket of the request that waits; NULL: none */
@@ -262,7 +263,12 @@ static enum MHD_Result begin_post(struct http *h, struct MHD_Connection *c, cons
 	bool is_clear = false;
 	struct http_refusal refusal = judge_post(h, c, path, method, version, &post, &is_clear);
 	struct http_ticket *ticket;
+	struct visitor *v = visitor_of(c);
 
+	if (v && v->is_idle) {
+		v->is_idle = false;
+		v->since_ms = (int64_t)uv_now(h->loop);
+	}
 	/* Unread bytes would reset the connection, and nginx answers 502 then. So a body that is sent all the same is
 	 * read to its end before it is refused, in the time that a stranger has. */
 	if (refusal.status && (!is_clear || MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT)))
@@ -404,7 +410,7 @@ static void on_visitor(void *arg, struct MHD_Connection *c, void **at, enum MHD_
 		return;
 	v->fd = socket_of(c);
 	v->since_ms = (int64_t)uv_now(h->loop);
-	v->is_waiting = v->is_welcome = false;
+	v->is_idle = v->is_waiting = v->is_welcome = false;
 	v->address = port_peer_key(v->fd);
 	v->payer = NULL;
 	v->ticket = NULL;
@@ -420,23 +426,29 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **state, enum 
 	if (h->site->poster && *state && *state != arg)
 		end_post(*state);
 	*state = NULL;
-	if (v)
+	if (v) {
 		v->since_ms = (int64_t)uv_now(h->loop);
+		v->is_idle = v->is_welcome;
+	}
 }
 
 static void run(struct http *h);
 
-/* Closes slow connections: libmicrohttpd's own timeout restarts with each byte. A stranger has at most
- * REQUEST_TIMEOUT_MS. */
+/* A stranger has at most REQUEST_TIMEOUT_MS. */
+static int64_t timeout_of(const struct http *h, const struct visitor *v)
+{
+	if (v->is_idle)
+		return h->request_timeout_ms + IDLE_MORE_MS;
+	return v->is_welcome || h->request_timeout_ms < REQUEST_TIMEOUT_MS ? h->request_timeout_ms : REQUEST_TIMEOUT_MS;
+}
+
+/* Closes slow connections: libmicrohttpd's own timeout restarts with each byte. */
 static void end_the_slow(struct http *h)
 {
 	int64_t now = (int64_t)uv_now(h->loop);
 
 	for (struct visitor *v = h->visitors; v < h->visitors + h->visitors_max; v++)
-		if (v->fd >= 0 && !v->is_waiting &&
-		    now - v->since_ms >= (v->is_welcome || h->request_timeout_ms < REQUEST_TIMEOUT_MS
-						  ? h->request_timeout_ms
-						  : REQUEST_TIMEOUT_MS))
+		if (v->fd >= 0 && !v->is_waiting && now - v->since_ms >= timeout_of(h, v))
 			shutdown(v->fd, SHUT_RDWR);
 }
 
@@ -577,9 +589,10 @@ static int start_daemon(struct http *h)
 		flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, h,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)h->visitors_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
 		(unsigned int)h->of_one_host, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned int)(h->request_timeout_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
-		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_visitor, h,
-		MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT, MHD_OPTION_END);
+		(unsigned int)((h->request_timeout_ms + IDLE_MORE_MS) / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)MEMORY_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+		on_visitor, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h, MHD_OPTION_STRICT_FOR_CLIENT, HTTP_STRICT,
+		MHD_OPTION_END);
 	return h->daemon ? 0 : -1;
 }
 

@@ -353,6 +353,29 @@ Test(post, a_refused_body_is_read_to_its_end)
 	expect_status(post(token, "{\"event_id\":\"e\"}"), 200);
 }
 
+/* nginx and load balancers use a connection again that has been idle for less than a minute, and so does a client that
+ * sends once a minute. */
+Test(post, an_idle_connection_outlives_the_time_of_a_message)
+{
+	static const char request[] =
+		"POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"event_id\":\"e\"}";
+	char answer[4096];
+
+	start("--message-timeout 1");
+	int fd = connect_to_it();
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+		ssize_t len = recv(fd, answer, sizeof(answer) - 1, 0);
+		cr_assert_gt(len, 0, "closed after %d answers", i);
+		answer[len] = '\0';
+		expect_status(answer, 200);
+		sleep(4);
+	}
+	cr_assert_eq(send(fd, request, strlen(request) - 1, MSG_NOSIGNAL), (ssize_t)strlen(request) - 1);
+	cr_assert_leq(recv(fd, answer, sizeof(answer), 0), 0, "a slow request has the time of a message");
+	close(fd);
+}
+
 /* With any of these, a body could be read as another request. */
 static void expect_refused_and_closed(const char *headers, int status)
 {
