@@ -573,10 +573,10 @@ int main(int argc, char **argv)
 		return options_complain("verify",
 					"cannot be used with --no-acks, which does not know when all is stored");
 	if (read_targets(&p) || try_files(&p))
-		return 2; /* NOLINT(clang-analyzer-unix.Stream): the process ends */
+		return 2;
 	status = producer_open(&p);
 	if (status)
-		return status; /* NOLINT(clang-analyzer-unix.Malloc): the process ends */
+		return status;
 	handles_init(&p);
 	producer_move(&p, PRODUCER_SENDING);
 	uv_run(&p.loop, UV_RUN_DEFAULT);

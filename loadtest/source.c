@@ -601,7 +601,7 @@ int main(int argc, char **argv)
 	raise_descriptors();
 	status = source_open(&s);
 	if (status)
-		return status; /* NOLINT(clang-analyzer-unix.Malloc): the process ends */
+		return status;
 	source_run(&s);
 	status = s.has_failed;
 	source_free(&s);

@@ -28,7 +28,6 @@ static void put(struct window *w, struct sending *m)
 struct sending *window_take(struct window *w, struct sending *m)
 {
 	list_remove(&m->link);
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): m is in the table */
 	HASH_DEL(w->by_key, m);
 	w->count--;
 	return m;

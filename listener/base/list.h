@@ -43,7 +43,7 @@ static inline void list_remove(struct list *node)
 /* Returns the next node, and prefetches it. */
 static inline struct list *list_next(const struct list *node)
 {
-	__builtin_prefetch(node->next); /* NOLINT(clang-analyzer-unix.Malloc): no node is in a list twice */
+	__builtin_prefetch(node->next);
 	return node->next;
 }
 

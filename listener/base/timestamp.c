@@ -71,7 +71,7 @@ static int64_t days_since_1970(int year, int month, int day)
 
 static bool take_date(struct rest *r, int64_t *days)
 {
-	int n[3]; /* year, month, day */
+	int n[3] = {0}; /* year, month, day */
 
 	if (!take_shape(r, "0000-00-00", n) || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > days_of_month(n[0], n[1]))
 		return false;

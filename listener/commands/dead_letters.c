@@ -3,6 +3,7 @@
 #include "commands/dead_letters.h"
 #include "commands/table.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -585,6 +586,7 @@ int dead_letters_change(const struct invocation *in)
 	struct change c = {.action = action_of(in)};
 	int status = STATUS_FAILED;
 
+	assert(c.action);
 	interrupt_watch();
 	c.done_as = strcmp(c.action, "retry") == 0     ? "retried"
 		    : strcmp(c.action, "discard") == 0 ? "discarded"

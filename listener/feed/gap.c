@@ -45,7 +45,7 @@ void gaps_free(struct gaps *g)
 		return;
 	HASH_ITER(hh, g->all, s, after)
 	{
-		HASH_DEL(g->all, s); /* NOLINT(clang-analyzer-unix.Malloc): the macro reads s->hh.next first */
+		HASH_DEL(g->all, s);
 		free(s);
 	}
 	free(g->nameless);

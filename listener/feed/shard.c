@@ -119,7 +119,7 @@ static size_t choose_part(const size_t *room, size_t count, uint64_t hash)
 static json_t *cut(const struct profile *p, json_t *set, char why[SHARD_REASON])
 {
 	size_t n = json_object_size(set), each = (size_t)p->shard.per_connection, count = (n + each - 1) / each;
-	size_t room[PROFILE_SHARDS_MAX];
+	size_t room[PROFILE_SHARDS_MAX] = {0};
 	json_t *parts = NULL;
 	struct item *items;
 

@@ -161,12 +161,11 @@ static struct slice fill_reason(struct bytes *text, const struct entry *e)
 	return bytes_slice(text);
 }
 
-static struct slice choose(const struct entry *e, struct bytes *text)
+/* The ack of an entry without an error. */
+static struct slice choose(const struct entry *e)
 {
 	const struct ledger_acks *acks = &e->owed->acks;
 
-	if (e->has_error)
-		return acks->error.at ? fill_reason(text, e) : acks->error;
 	return e->has_new || !acks->duplicate.at ? acks->stored : acks->duplicate;
 }
 
@@ -178,7 +177,10 @@ static void send_ack(struct ledger *l, struct entry *e)
 
 	if (!e->owed)
 		return;
-	ack = choose(e, &text);
+	if (e->has_error)
+		ack = e->owed->acks.error.at ? fill_reason(&text, e) : e->owed->acks.error;
+	else
+		ack = choose(e);
 	if (ack.at && !l->is_left)
 		l->settings.on_ack(l->settings.conn_arg, ack, e->came_ms);
 	set_owed(e, NULL);
@@ -202,7 +204,7 @@ static void join(struct ledger *l, struct entry *before, struct entry *e)
 	if (e->cursor.at)
 		note(l, &before->cursor, slice_of(&e->cursor));
 	before->unacked += e->unacked;
-	if (e->owed && (!before->owed || choose(e, NULL).at)) {
+	if (e->owed && (!before->owed || choose(e).at)) {
 		charge(l, e->owed->bytes, 0);
 		set_owed(before, e->owed);
 		before->came_ms = e->came_ms;

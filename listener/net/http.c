@@ -490,7 +490,7 @@ static struct visitor *find_displaced(const struct http *h, uint64_t address, si
 		if (v->fd < 0 || (v->is_waiting && !v->ticket) || (address && v->address != address))
 			continue;
 		n = count_places(h, v);
-		if (n > most || (n == most && is_before(v, found))) {
+		if (n > most || (found && n == most && is_before(v, found))) {
 			found = v;
 			most = n;
 		}
