@@ -27,6 +27,7 @@ enum schema_column {
 	SCHEMA_CHECKS,
 	SCHEMA_UNFILLED,
 	SCHEMA_HIDDEN, /* rows, from the role */
+	SCHEMA_COLUMNS,
 };
 
 /* Adds the column of sql/queries/hazards.sql to a statement without a semicolon. */

@@ -1053,7 +1053,7 @@ static void identify(struct backend *b)
 
 static void inspect(struct backend *b)
 {
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", 11, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "name", SCHEMA_COLUMNS, 1);
 
 	put_text(r, SCHEMA_NAME, "public");
 	put_text(r, SCHEMA_IS_OURS, "t");
