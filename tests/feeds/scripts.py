@@ -45,6 +45,7 @@ class Feed:
     replays = False                     # a listener that reconnects gets what it missed
     fills = False                       # its HTTP interface has what was sent while nobody was connected
     must_ack = False
+    letters = 0                         # dead letters that it causes
     SUBSCRIBE_S = 5                     # time within which a listener must be ready
     BEAT_S = None                       # the longest silence of a listener that must send heartbeats
     TICK_S = None                       # the feed's own heartbeat
@@ -195,7 +196,9 @@ class JetstreamV2(Feed):
 
 
 class Kraken(Feed):
+    """Knows no other pair than BTC/USD: the profile's other one is refused."""
     name = "kraken"
+    letters = 1
     BEAT_S = 6
     TICK_S = 1
     overrides = {"ping": {"every_s": 1, "send": {"method": "ping", "req_id": "${counter}"}}}
@@ -210,9 +213,13 @@ class Kraken(Feed):
             c.send({"method": "pong", "req_id": message["req_id"]})
         elif message.get("method") == "subscribe" and message["params"]["channel"] == "trade" and not c.is_ready:
             for symbol in message["params"]["symbol"]:
-                c.send({"method": "subscribe", "result": {"channel": "trade", "symbol": symbol}, "success": True, "req_id": 1})
-            c.is_ready = True
-            self.snapshot(c)
+                c.send({"method": "subscribe", "result": {"channel": "trade", "symbol": symbol}, "success": True, "req_id": 1}
+                       if symbol == "BTC/USD" else
+                       {"method": "subscribe", "error": f"Currency pair not supported {symbol}", "symbol": symbol,
+                        "success": False, "req_id": 1})
+            c.is_ready = "BTC/USD" in message["params"]["symbol"]
+            if c.is_ready:
+                self.snapshot(c)
         else:
             super().received(c, message)
 
