@@ -39,13 +39,12 @@ static bool ends_with_number(const char *line)
 	return len && strchr(digits, line[len - 1]);
 }
 
-enum line_kind {
-	LINE_FUNCTION, /* PL/pgSQL function f(jsonb) line 3 at RAISE, or SQL function "f" statement 1 */
-	LINE_TEXT, /* SQL statement "…", COPY events, line 3, JSON data, line 1: …: the rest may look like anything */
-	LINE_VALUES, /* with log_parameter_max_length_on_error: unnamed portal parameter $3 = 'a', or, after any error
-		      * of a statement, unnamed portal with parameters: $1 = 'a', $2 = 'b' */
-	LINE_SERVER, /* the server's own words: a row's place, or unnamed portal parameter $3 */
-};
+/* FUNCTION  PL/pgSQL function f(jsonb) line 3 at RAISE, or SQL function "f" statement 1
+ * TEXT      SQL statement "…", COPY events, line 3, JSON data, line 1: …; the rest may look like anything
+ * VALUES    with log_parameter_max_length_on_error: unnamed portal parameter $3 = 'a', or, after any error of a
+ *           statement, unnamed portal with parameters: $1 = 'a', $2 = 'b'
+ * SERVER    the server's own words: a row's place, or unnamed portal parameter $3 */
+enum line_kind { LINE_FUNCTION, LINE_TEXT, LINE_VALUES, LINE_SERVER };
 
 static bool has_value(const char *line)
 {
