@@ -22,7 +22,7 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s)
 
 	*c = (struct rate_limit){.is_for_all = rate_per_s > 0};
 	c->most = rate < 1 ? 1 : rate > MOST ? MOST : (size_t)rate;
-	c->window_ms = JITTER_MS + (int64_t)(rate < 1 || rate > MOST ? (double)c->most * 1000 / rate : 1000);
+	c->window_ms = JITTER_MS + (int64_t)((double)c->most * 1000 / rate);
 	c->sent_ms = memory_calloc(c->most, sizeof(*c->sent_ms));
 	for (size_t i = 0; i < c->most; i++)
 		c->sent_ms[i] = -c->window_ms;
@@ -53,7 +53,7 @@ void rate_limit_clear(struct rate_limit *c)
 	free(c->sent_ms);
 }
 
-/* True if a message may be sent: as many messages ago as the rate allows was longer ago than a second. A bucket that
+/* True if a message may be sent: as many messages ago as the window holds was longer ago than the window. A bucket that
  * fills while it is emptied would let twice as many into a second, and the feed may end the connection. */
 static bool may_send(struct rate_limit *c, int64_t now_ms)
 {

@@ -49,6 +49,16 @@ Test(rate_limit, a_rate_holds_for_all_kinds_in_order)
 	cr_assert_str_eq(said, "abcde");
 }
 
+Test(rate_limit, a_rate_between_one_and_two_is_kept)
+{
+	rate_limit_init(&rate_limit, 1.6);
+	for (int64_t now = 0; now < 10000; now += 25) {
+		say("x", RATE_LIMIT_OWN, now);
+		go_on(now);
+	}
+	cr_assert_eq(strlen(said), 14); /* one in 725 ms */
+}
+
 Test(rate_limit, who_stays_below_the_rate_never_waits)
 {
 	rate_limit_init(&rate_limit, 5);
