@@ -48,8 +48,9 @@ enum count {
 	OPEN,     /* dead letters with an id */
 	NO_EVENT, /* dead letters of lines that are not events */
 	COUNTS,
-	DELETED_DAYS = COUNTS,
 };
+
+#define DELETED_DAYS COUNTS /* the column after the counts */
 
 struct audit {
 	const struct invocation *in;

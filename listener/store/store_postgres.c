@@ -377,7 +377,8 @@ static size_t read_ids(struct store *s, const struct postgres_answer *answer, bo
 		size_t len;
 		const char *text = postgres_text(answer, row, &len);
 		char id[ENVELOPE_ID_MAX];
-		long at = batch_find(s->batch, r.from, r.to, guess, id, read_escaped(text, len, id));
+		size_t id_len = read_escaped(text, len, id);
+		long at = batch_find(s->batch, r.from, r.to, guess, id, id_len);
 
 		if (at < 0)
 			continue;
