@@ -134,7 +134,7 @@ Test(post, nothing_runs_behind_a_header_without_a_name)
 	expect_status(post("X-Empty:\r\n", "{\"event_id\":\"e\"}"), 200);
 }
 
-/* libmicrohttpd 1.0 refuses the footer without a name. */
+/* libmicrohttpd 1.0 refuses the footer without a name, and lines without a carriage return. */
 Test(post, nothing_runs_behind_chunks)
 {
 	static const char second[] = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -144,7 +144,7 @@ Test(post, nothing_runs_behind_chunks)
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		const char *answer = ask("POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n",
 					 suite_text("10\r\n{\"event_id\":\"e\"}%s%s%s", ends[i], second, second));
-		if (i > 0 || http_status(answer) != 400)
+		if (i == 2 || http_status(answer) != 400)
 			expect_status(answer, 200);
 		cr_assert(!strstr(answer + 1, "HTTP/1.1 "), "%s", answer);
 	}
