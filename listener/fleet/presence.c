@@ -412,6 +412,7 @@ static void note(struct presence *p, const struct redis_reply *name, const struc
 static void read_answer(struct presence *p, const struct redis_reply *reply)
 {
 	char database[40], other[40] = "";
+	bool is_ending = false;
 
 	roster_begin(&p->roster);
 	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
@@ -420,11 +421,14 @@ static void read_answer(struct presence *p, const struct redis_reply *reply)
 		if (name->type != REPLY_STRING || said->type != REPLY_STRING)
 			continue;
 		note(p, name, said);
-		roster_other_database(said->str, said->len, p->database, database);
-		if (*database)
+		if (roster_other_database(said->str, said->len, p->database, database))
+			is_ending = true;
+		else if (*database)
 			memcpy(other, database, sizeof(other));
 	}
-	judge_database(p, other);
+	/* A process that another one replaces, with another database, still counts for three seconds. */
+	if (*other || !is_ending)
+		judge_database(p, other);
 	if (!p->is_foreign)
 		readings_judge(p->readings, &p->roster, p->beat_ms, now_ms(p), !*p->trouble);
 }

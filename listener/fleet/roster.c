@@ -220,13 +220,14 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 	read_sources(p, head.sources, head.end);
 }
 
-void roster_other_database(const char *said, size_t len, const char *ours, char found[40])
+bool roster_other_database(const char *said, size_t len, const char *ours, char found[40])
 {
 	struct head head;
 	bool is_other = read_head(&head, said, len) && *head.database && strcmp(head.database, "-") != 0 &&
 			strcmp(head.database, ours) != 0;
 
 	memcpy(found, is_other ? head.database : (char[40]){""}, sizeof(head.database));
+	return is_other && head.state == 'd';
 }
 
 bool roster_has_trouble(const struct roster *r)

@@ -77,8 +77,8 @@ void roster_note(struct roster *r, const char *name, size_t name_len, const char
 void roster_write(char *text, const struct heard *s);
 /* Returns a listener's report on this source, or NULL. */
 struct heard *roster_source(const struct peer *p, uint64_t id);
-/* Sets found to the id of another database that a listener reports, or "". */
-void roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
+/* Sets found to the id of another database that a listener reports, or "". Returns true if that listener drains. */
+bool roster_other_database(const char *said, size_t len, const char *ours, char found[40]);
 
 /* True if some listener that is alive cannot store. */
 bool roster_has_trouble(const struct roster *r);

@@ -205,6 +205,7 @@ Test(check, a_prefix_of_another_database_is_wrong, .init = bench_open)
 	       suite_text("check --ingest 127.0.0.1:0 --store sqlite://%s --redis %s", suite_path("new.db"),
 			  redisd_url(redisd_shared())));
 	cr_assert_eq(listener_stop(l), 0);
+	expect(0, "0 wrong\n", servers(), "check --ingest 127.0.0.1:0");
 }
 
 /* Returns the line about a feed that sends this as soon as the command connects. */
