@@ -51,7 +51,7 @@ static json_t *make_set(const json_t *array, char why[SHARD_REASON])
 		i++;
 	if (i == n && json_object_size(set))
 		return set;
-	snprintf(why, SHARD_REASON, i == n ? "the list is empty" : "item %zu is neither a string nor a number", i + 1);
+	snprintf(why, SHARD_REASON, i == n ? "it has no items" : "item %zu is neither a string nor a number", i + 1);
 	json_decref(set);
 	return NULL;
 }
@@ -149,11 +149,11 @@ json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REA
 	json_error_t error;
 	size_t mark = text_mark_len(list.at, list.len);
 	const char *first = json_skip_blanks(list.at + mark, list.at + list.len);
-	bool is_array = first < list.at + list.len && *first == '[';
+	bool is_json = first < list.at + list.len && strchr("[{<", *first);
 	json_t *array, *parts = NULL;
 
 	list = (struct slice){list.at + mark, list.len - mark};
-	array = is_array ? json_loadb(list.at, list.len, 0, &error) : split_lines(list);
+	array = is_json ? json_loadb(list.at, list.len, 0, &error) : split_lines(list);
 	if (array)
 		parts = cut(p, make_set(array, why), why);
 	else

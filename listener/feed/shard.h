@@ -9,10 +9,10 @@
 #define SHARD_REASON 300
 
 /* Divides a list among as few connections as p allows, and returns a new array with the items of each, in an array. The
- * list is a JSON array of texts and numbers, or text with one item a line; a byte order mark before it is skipped.
- * Blanks around items, blank items and repeated items are ignored. The result depends on the items alone and not on
- * their order, so all listeners divide a list in the same way; if some items change, few others move. Returns NULL
- * after writing why if list is not a list, is empty, or needs too many connections. */
+ * list is a JSON array of texts and numbers, or text with one item a line, but no object or HTML, as an error may be. A
+ * byte order mark, blanks around items, blank items and repeated items are ignored. The result depends on the items
+ * alone and not on their order, so all listeners divide a list in the same way; if some items change, few others move.
+ * Returns NULL after writing why if list is not a list, is empty, or needs too many connections. */
 json_t *shard_cut(const struct profile *p, struct slice list, char why[SHARD_REASON]);
 
 /* The same with the list in p's variable, or in the file that it names. Returns NULL with an empty reason if the list

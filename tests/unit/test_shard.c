@@ -107,6 +107,12 @@ Test(shard, a_byte_order_mark_is_no_part_of_an_item_and_a_nul_is_refused)
 	json_decref(c);
 }
 
+Test(shard, an_object_or_a_page_that_an_interface_answers_with_is_no_list)
+{
+	expect_refused("{\"code\": 50011, \"msg\": \"Rate limit reached\"}", "it has no items");
+	expect_refused(" \n<!DOCTYPE html>\n<p>We will be back", "line 2, column 1: '[' or '{' expected near '<'");
+}
+
 Test(shard, a_number_is_not_the_text_of_it)
 {
 	json_t *a = cut_text("[1, \"1\", 2.5, 1]");
@@ -154,9 +160,9 @@ Test(shard, what_cannot_be_divided_is_refused_with_a_reason)
 {
 	struct bytes text = {NULL, 0, 0};
 
-	expect_refused("", "the list is empty");
-	expect_refused(" \n\r\n", "the list is empty");
-	expect_refused("[\"\", \" \"]", "the list is empty");
+	expect_refused("", "it has no items");
+	expect_refused(" \n\r\n", "it has no items");
+	expect_refused("[\"\", \" \"]", "it has no items");
 	expect_refused("[\"a\", null]", "item 2 is neither a string nor a number");
 	expect_refused("[{}]", "item 1 is neither a string nor a number");
 	expect_refused("a\n\n\xff\n", "item 3 is neither a string nor a number");
