@@ -616,6 +616,15 @@ static void start_on(struct postgres *pg, const char *redis)
 		    "--instance-id web-1");
 }
 
+/* The check-in before the first batch knows of no event. */
+Test(status, rates_are_told_soon_after_a_start, .init = bench_open)
+{
+	bench_serve((struct listener_options){.database = db}, "--instance-id web-1");
+	send_events(100);
+	await(bench_rows() == 100, WAIT_MS);
+	await(says("\nstored ") && !says("\nstored 0.0/s"), SOON_MS, "%s", run_on(db, "status").output);
+}
+
 /* With exit status 2. */
 static bool says_both(const char *one, const char *other)
 {
