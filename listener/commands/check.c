@@ -39,9 +39,10 @@
 #include "store/checkin.h"
 #include "store/store.h"
 
-#define OTHER_FILES 128
-#define LOOK_S      5
-#define ALL_MS      60000 /* after this time, no further feed is tried */
+#define OTHER_FILES  128
+#define LOOK_S       5
+#define YEAR_2000_US 946684800000000
+#define ALL_MS       60000 /* after this time, no further feed is tried */
 
 /* --- Postgres --- */
 
@@ -417,13 +418,30 @@ static const char *find_hint(const struct profile *p, const char *why)
 		       : "--id-pointer may not fit, or it needs a profile";
 }
 
+static bool needs_types(const struct config *c)
+{
+	size_t i = 0;
+
+	while (i < c->webhooks.count && !c->webhooks.items[i].type_count)
+		i++;
+	return i < c->webhooks.count || strcmp(c->type_pointer, "/event_type") != 0;
+}
+
 static void tell_messages(struct findings *f, const struct config *c, const struct profile *p,
 			  const struct try_seen *seen, const char *name)
 {
 	if (*seen->rejected)
 		finding(f, FINDING_WARNING, "feed", "%s sent a message that would be a dead letter: %s: %s", name,
 			seen->rejected, find_hint(p, seen->rejected));
-	else if (p->redacted_url && c->time_pointer && !seen->has_time)
+	else if (seen->repeated)
+		finding(f, FINDING_WARNING, "feed",
+			"%s sent two events with one id, of which only the first would be stored: --id-pointer may not "
+			"fit",
+			name);
+	else if (p->redacted_url && c->time_pointer && seen->time_us && seen->time_us < YEAR_2000_US)
+		finding(f, FINDING_WARNING, "feed",
+			"%s sent an event from before the year 2000: --time-unit may not fit", name);
+	else if (p->redacted_url && c->time_pointer && !seen->time_us)
 		finding(f, FINDING_WARNING, "feed",
 			"%s sent an event whose time cannot be read, so it would be stored without event_time: "
 			"--time-pointer or --time-unit may not fit",
@@ -432,7 +450,10 @@ static void tell_messages(struct findings *f, const struct config *c, const stru
 		finding(f, FINDING_WARNING, "feed",
 			"%s sent an event without a payload, so {} would be stored: %s may not fit", name,
 			p->redacted_url ? "--payload-pointer" : "the profile");
-	else if (seen->events && seen->messages == 1)
+	else if (seen->events && p->redacted_url && !seen->has_type && needs_types(c))
+		finding(f, FINDING_WARNING, "feed",
+			"%s sent an event without a type, so '' would be stored: --type-pointer may not fit", name);
+	else if (seen->events && seen->events == seen->messages)
 		finding(f, FINDING_OK, "feed", "connected to %s; its first message is an event", name);
 	else
 		finding(f, FINDING_OK, "feed", "connected to %s; %s among its first %" PRIu64 " messages", name,

@@ -35,6 +35,7 @@
 #define SAMPLE_BYTES  80
 #define IDS_MOST      1000000 /* ids of a feed that are remembered to find duplicates */
 #define GOODBYE_MS    300
+#define NEXT_MS       1000 /* for the second event of a plain feed */
 #define TICK_MS       50
 #define REJECTED_MOST 5
 #define MESSAGE_BYTES 300 /* most bytes shown of a rejected message */
@@ -81,7 +82,7 @@ struct trial {
 	const struct profile *profile;
 	struct session *session;
 	struct try_seen seen;
-	uint64_t duplicates, acks, rejects;
+	uint64_t acks, rejects;
 	json_t *ids;                           /* the names of an object */
 	bool has_event[PROFILE_RULES_MAX + 1]; /* of each rule, by profile_rule_index: examples has one */
 	struct bytes examples;                 /* events, in JSON, one a line */
@@ -100,7 +101,7 @@ struct trial {
 	FILE *lines; /* the recording to write, or NULL */
 	struct segments *segments;
 	int64_t messages_left; /* 0: any number */
-	bool is_look;          /* for try_look(): end with the first event or dead letter */
+	bool is_look;          /* for try_look() */
 	struct age_limit age;
 	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
 	bool is_ending;
@@ -175,6 +176,7 @@ static struct slice make_array(struct bytes *list)
 	return bytes_slice(list);
 }
 
+static void on_end(uv_timer_t *timer);
 static void end_soon(struct trial *t);
 
 /* Returns the list, ready for its next item. */
@@ -249,9 +251,9 @@ static void on_event(void *of, const struct session_event *event)
 {
 	struct trial *t = of;
 	const char *stale = age_limit_reason(&t->age, event->time, event->time_unit, clock_us(CLOCK_REALTIME));
-	int64_t us;
 
-	t->seen.has_time = event->time.at && timestamp_parse(event->time.at, event->time.len, event->time_unit, &us);
+	if (!event->time.at || !timestamp_parse(event->time.at, event->time.len, event->time_unit, &t->seen.time_us))
+		t->seen.time_us = 0;
 	if (stale) {
 		on_reject(of, event->payload, stale);
 		return;
@@ -261,10 +263,12 @@ static void on_event(void *of, const struct session_event *event)
 		t->seen.has_payload = event->payload.at;
 		add_example(t, event);
 	}
-	if (t->is_look)
+	if (t->is_look && (!t->envelope || t->seen.events > 1))
 		end_soon(t);
+	else if (t->is_look)
+		uv_timer_start(&t->end, on_end, NEXT_MS, 0);
 	if (!is_new(t, event->id))
-		t->duplicates++;
+		t->seen.repeated++;
 	else if (t->gaps)
 		add_event(t, event);
 	advance(t, event->cursor);
@@ -395,7 +399,7 @@ static void print_recording(struct trial *t)
 	json_out_format(
 		&out,
 		",\n \"events_seen\": %d, \"unique_events\": %d, \"duplicate_events\": %d, \"filtered_events\": %d",
-		(long)t->seen.events, (long)json_object_size(t->ids), (long)t->duplicates, t->filtered_events);
+		(long)t->seen.events, (long)json_object_size(t->ids), (long)t->seen.repeated, t->filtered_events);
 	json_out_format(&out, ",\n \"eval_now\": %d, \"cursor_next\": %j, \"ack_mode\": %s", (long)t->now_s,
 			session_cursor(t->session),
 			slice_of(json_string_value(json_object_get(t->profile->root, "ack_mode"))));
@@ -453,6 +457,7 @@ static bool read_envelope(struct trial *t, const char *message, size_t len)
 	const char *fault = envelope_read(t->envelope, message, len, &view);
 
 	t->seen.has_payload = view.has_payload;
+	t->seen.has_type = view.type.len;
 	if (fault)
 		on_reject(t, (struct slice){message, len}, fault);
 	else
@@ -529,7 +534,7 @@ static void print_feed_json(struct trial *t, const struct source_view *v)
 				       json_out_string(t->profile->name), "url", json_out_string(v->url), "connections",
 				       (json_int_t)v->connects, "error", json_out_string(*v->error ? v->error : NULL),
 				       "messages", (json_int_t)t->seen.messages, "events", (json_int_t)t->seen.events,
-				       "duplicates", (json_int_t)t->duplicates, "too_long", (json_int_t)t->too_long,
+				       "duplicates", (json_int_t)t->seen.repeated, "too_long", (json_int_t)t->too_long,
 				       "replies", (json_int_t)v->replies, "acks_owed", (json_int_t)t->acks, "gaps",
 				       (json_int_t)v->gaps.gaps, "missing", (json_int_t)v->gaps.missing, "sample_ids",
 				       t->samples, "rejected_because",
@@ -564,7 +569,7 @@ static void print_feed_text(struct trial *t, const struct source_view *v)
 	print_line("error", v->error, strlen(v->error));
 	printf("connections %" PRIu64 ", messages %" PRIu64 ", events %" PRIu64 ", duplicates %" PRIu64
 	       ", replies %" PRIu64 ", acks owed %" PRIu64 "\n\n",
-	       v->connects, t->seen.messages, t->seen.events, t->duplicates, v->replies, t->acks);
+	       v->connects, t->seen.messages, t->seen.events, t->seen.repeated, v->replies, t->acks);
 	printf("%-20s %10s %10s %10s %10s %10s %10s\n", "rule", "frames", "events", "ignored", "rejected", "filtered",
 	       "replies");
 	for (size_t i = 0; i <= t->profile->rule_count; i++) {
@@ -653,7 +658,7 @@ static void on_tick(uv_timer_t *timer)
 		end_soon(t);
 	if (!t->is_look)
 		progress_show("%s %s: %" PRIu64 " messages, %" PRIu64 " events, %" PRIu64 " duplicates%s%s", v.state,
-			      v.url, t->seen.messages, t->seen.events, t->duplicates, *v.error ? ": " : "", v.error);
+			      v.url, t->seen.messages, t->seen.events, t->seen.repeated, *v.error ? ": " : "", v.error);
 }
 
 static void start_timers(struct trial *t, int64_t seconds)

@@ -209,7 +209,7 @@ Test(check, a_prefix_of_another_database_is_wrong, .init = bench_open)
 }
 
 /* Returns the line about a feed that sends this as soon as the command connects. */
-static char *line_of_feed(struct feed *feed, const char *message, const char *more)
+static char *line_of_feed(struct feed *feed, const char *message, int times, const char *more)
 {
 	const char *bin = getenv("WSONCE_TEST_BIN");
 	char *words = suite_text("exec %s check --postgres host=/nowhere --redis none --source %s%s",
@@ -218,7 +218,7 @@ static char *line_of_feed(struct feed *feed, const char *message, const char *mo
 	char *line;
 
 	cr_assert(feed_wait_clients(feed, 1, 20000), "%s%s", process_output(p), process_errors(p));
-	if (message)
+	for (int i = 0; message && i < times; i++)
 		feed_send_text(feed, message);
 	cr_assert_eq(process_wait(p, 20000), 1); /* because of Postgres */
 	line = strstr(process_output(p), " feed ");
@@ -230,7 +230,7 @@ static char *line_of_feed(struct feed *feed, const char *message, const char *mo
 static void expect_line_with(struct feed *feed, const char *message, const char *flags, const char *how,
 			     const char *says)
 {
-	char *line = line_of_feed(feed, message, suite_text("?key=geheim%s", flags));
+	char *line = line_of_feed(feed, message, 1, suite_text("?key=geheim%s", flags));
 
 	cr_assert(strncmp(line, how, strlen(how)) == 0 && strstr(line, says), "%s", line);
 	cr_assert(!strstr(line, "geheim"), "%s", line);
@@ -248,6 +248,11 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	expect_line(feed, "{\"event_id\": \"1\", \"payload\": 1}", "ok ", "; its first message is an event\n");
 	expect_line(feed, "{\"event_id\": \"1\", \"data\": {}}", "warning ",
 		    "sent an event without a payload, so {} would be stored: --payload-pointer may not fit\n");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"payload\": 1, \"kind\": \"a\"}", " --type-pointer /type",
+			 "warning ",
+			 "sent an event without a type, so '' would be stored: --type-pointer may not fit\n");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"payload\": 1, \"kind\": \"a\"}", " --type-pointer /kind", "ok ",
+			 "its first message is an event\n");
 	expect_line_with(feed, suite_text("{\"event_id\": \"1\", \"payload\": \"%080d\"}", 1), " --max-message 64",
 			 "warning ", "sent a message that would be a dead letter: it is longer than --max-message");
 	expect_line(feed, "{\"hello\": 1}", "warning ", "sent a message that would be a dead letter: ");
@@ -261,6 +266,12 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 			 "would be stored without event_time: ");
 	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028, \"payload\": 1}",
 			 " --time-pointer /at --time-unit s", "ok ", "its first message is an event\n");
+	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028, \"payload\": 1}",
+			 " --time-pointer /at --time-unit ms", "warning ",
+			 "sent an event from before the year 2000: --time-unit may not fit\n");
+	char *line = line_of_feed(feed, "{\"event_id\": \"1\", \"payload\": 1}", 2, "");
+	cr_assert(strstr(line, " sent two events with one id, of which only the first would be stored: --id-pointer "),
+		  "%s", line);
 	expect(1, "warning  idle timeout   none: a source that stays open and brings nothing is noticed only if", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
 	expect_line_with(feed, "{\"event_id\": \"1\", \"payload\": 1}", " --idle-timeout 60", "ok ",
