@@ -14,16 +14,17 @@
 #define EXAMPLE_BYTES 80
 
 static struct {
-	uint64_t count;            /* messages since since_ms */
-	int64_t since_ms;          /* loop clock */
-	uint64_t persisted;        /* counters.persisted at since_ms */
-	uint64_t duplicates;       /* counters.duplicates at since_ms */
-	int64_t told_ms;           /* loop clock, the last log line; 0 if none */
-	uint64_t run;              /* messages refused since an event was last stored */
-	uint64_t run_stored;       /* stored_count() when run began */
-	uint64_t run_seen;         /* run at run_ms */
-	int64_t run_ms;            /* loop clock, when it last changed */
-	char reason[REASON_BYTES]; /* reason of the last one */
+	uint64_t count;             /* messages since since_ms */
+	int64_t since_ms;           /* loop clock */
+	uint64_t persisted;         /* counters.persisted at since_ms */
+	uint64_t duplicates;        /* counters.duplicates at since_ms */
+	int64_t told_ms;            /* loop clock, the last log line; 0 if none */
+	uint64_t run;               /* messages refused since an event was last stored */
+	uint64_t run_stored;        /* stored_count() when run began */
+	uint64_t run_seen;          /* run at run_ms */
+	int64_t run_ms;             /* loop clock, when it last changed */
+	char source[EXAMPLE_BYTES]; /* of the last one */
+	char reason[REASON_BYTES];  /* reason of the last one */
 	char example[EXAMPLE_BYTES + 1];
 	void (*mask)(void *arg, char *text); /* NULL if there are no secrets */
 	void *arg;
@@ -78,11 +79,12 @@ void rejected_forget(void)
 	rejected.run = 0;
 }
 
-void rejected_checkin(const char *reason, const char *message, size_t len)
+void rejected_checkin(const char *source, const char *reason, const char *message, size_t len)
 {
 	size_t n = len < EXAMPLE_BYTES ? len : EXAMPLE_BYTES;
 
 	rejected.count++;
+	snprintf(rejected.source, sizeof(rejected.source), "%s", source ? source : "unknown");
 	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
 	memcpy(rejected.example, message, n);
 	rejected.example[n] = '\0';
@@ -123,9 +125,9 @@ void rejected_watch(int64_t now_ms)
 	hide(rejected.example);
 	log_write(stored || duplicates ? LOG_INFO : LOG_WARN,
 		  stored || duplicates ? "some messages became dead letters" : "all messages became dead letters",
-		  "dead_letters=%llu stored=%llu duplicates=%llu reason=%s example=%s",
+		  "dead_letters=%llu stored=%llu duplicates=%llu source=%s reason=%s example=%s",
 		  (unsigned long long)rejected.count, (unsigned long long)stored, (unsigned long long)duplicates,
-		  rejected.reason, rejected.example);
+		  rejected.source, rejected.reason, rejected.example);
 	rejected.told_ms = now_ms;
 	begin(now_ms);
 }

@@ -25,8 +25,9 @@ void rejected_refused(const char *reason);
 /* The source that sent the last ones is left to others: the run is over. */
 void rejected_forget(void);
 
-/* A message became a dead letter for this reason. Keeps the beginning of both. */
-void rejected_checkin(const char *reason, const char *message, size_t len);
+/* A message of this source or producer (NULL: unknown) became a dead letter for this reason. Keeps the beginning of
+ * each. */
+void rejected_checkin(const char *source, const char *reason, const char *message, size_t len);
 
 /* Sets what masks secrets in the reasons and examples that are shown. */
 void rejected_set_mask(void (*mask)(void *arg, char *text), void *arg);

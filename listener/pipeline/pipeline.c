@@ -245,7 +245,7 @@ static void finish(struct pipeline *p, struct event *ev, enum outcome outcome)
 		if (ev->reason && !ev->attempts)
 			rejected_refused(ev->reason);
 		if (ev->reason)
-			rejected_checkin(ev->reason, ev->message, ev->message_len);
+			rejected_checkin(event_source(ev), ev->reason, ev->message, ev->message_len);
 		break;
 	}
 	spooling_settle(p->spooling, ev);
@@ -706,7 +706,7 @@ bool pipeline_receive(struct pipeline *p, const char *message, size_t len, const
 	if (!why && !view.has_payload && !sender)
 		tell_payload(p, from);
 	if (why)
-		pipeline_refuse(p, NULL, message, len, why, sender);
+		take_refused(p, message, len, NULL, NULL, why, sender)->from = from;
 	else
 		take(p, message, len, &view, NULL, from, sender);
 	return !why;

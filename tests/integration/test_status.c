@@ -190,6 +190,8 @@ Test(status, a_source_whose_messages_all_become_dead_letters_is_named)
 	}
 	run_await(db, 1, "! web-1: source bad: the last 10 messages became dead letters\n", WAIT_MS, "status");
 	cr_assert(listener_page_has(a, "/readyz", "degraded: source bad: the last 10 messages became dead letters"));
+	cr_assert(listener_has_logged(a, " source=bad reason=\"/event_id is missing: "), "%s",
+		  process_errors(listener_process(a)));
 	feed_send_text(feeds[1], "{\"event_id\": \"b-1\"}");
 	await(!says("became dead letters"), WAIT_MS);
 	for (int i = 0; i < 2; i++)

@@ -20,7 +20,7 @@ TestSuite(rejected, .init = init, .fini = fini, .timeout = 60);
 static void note(const char *reason, const char *message)
 {
 	rejected_refused(reason);
-	rejected_checkin(reason, message, strlen(message));
+	rejected_checkin("feed", reason, message, strlen(message));
 }
 
 Test(rejected, without_dead_letters_nothing_is_told)
@@ -38,7 +38,7 @@ Test(rejected, the_last_reason_is_told_with_an_example)
 	rejected_watch(101000);
 	cr_assert(strstr(captured(),
 			 "level=warn event=\"all messages became dead letters\" dead_letters=3 stored=0 duplicates=0 "
-			 "reason=common example=\"the second\"\n"),
+			 "source=feed reason=common example=\"the second\"\n"),
 		  "%s", captured());
 }
 
@@ -98,7 +98,7 @@ Test(rejected, an_example_is_shortened_and_has_no_nul)
 
 	memset(message, 'm', sizeof(message));
 	message[3] = '\0';
-	rejected_checkin("long", message, sizeof(message));
+	rejected_checkin(NULL, "long", message, sizeof(message));
 	rejected_watch(101000);
 	cr_assert(strstr(captured(), "example=\"mmm mmmm"), "%s", captured());
 	cr_assert(strstr(captured(), "mmmm\"\n"), "%s", captured());
