@@ -1295,7 +1295,9 @@ static struct store_view view(const struct store *s)
 		.is_searching = s->job == JOB_INSERT && s->is_searching,
 		.is_stalled = state < POSTGRES_READY || is_late,
 		.why = s->is_unusable ? s->trouble : error,
-		.trouble = state == POSTGRES_BUSY ? "postgres does not answer"
+		.trouble = state == POSTGRES_BUSY ? (s->job == JOB_INSERT && s->effects.config->handler
+							     ? "postgres does not answer: the handler may be slow"
+							     : "postgres does not answer")
 			   : *s->trouble          ? s->trouble
 						  : error,
 		.hazards = s->hazards ? s->hazards : "",

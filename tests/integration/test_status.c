@@ -618,6 +618,15 @@ static void start_on(struct postgres *pg, const char *redis)
 		    "--instance-id web-1");
 }
 
+Test(status, a_handler_that_is_slow_is_not_taken_for_postgres, .init = bench_open)
+{
+	database_exec(db, "CREATE FUNCTION slow(text, text, jsonb) RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(2)'");
+	bench_serve((struct listener_options){.database = db}, "--instance-id web-1 --handler public.slow");
+	send_events(10);
+	await(says("! web-1 cannot store: postgres does not answer: the handler may be slow\n"), SOON_MS, "%s",
+	      run_on(db, "status").output);
+}
+
 /* The check-in before the first batch knows of no event. */
 Test(status, rates_are_told_soon_after_a_start, .init = bench_open)
 {
