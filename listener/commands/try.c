@@ -648,7 +648,7 @@ static int open_parts(struct trial *t, const struct config *config, char *error,
 	return 0;
 }
 
-/* Ends when the feed has stopped for good. try_look() also ends after an error, which would only repeat. */
+/* Ends when the feed has stopped. try_look() also ends after an error, which would only repeat. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct trial *t = timer->data;

@@ -16,7 +16,7 @@ struct try_seen {
 	int64_t time_us;    /* of the last event, since 1970; 0: none that can be read */
 	bool has_payload;   /* the last event has a payload */
 	bool has_type;      /* the last event of a plain source has a type */
-	bool is_stopped;    /* a rule or a close code ended the feed for good */
+	bool is_stopped;    /* a rule or a close code stopped the feed */
 	char error[300];    /* of the last attempt to connect, or of the connection; "": none */
 	char rejected[200]; /* why a message would be a dead letter; "": none would */
 };

@@ -31,6 +31,7 @@
 #define TICK_MS       100
 #define MIN_MS        250 /* first wait after a connection without an event or a `ready` frame */
 #define MAX_MS        30000
+#define STOPPED_WAITS 20   /* of the longest wait: the time for which a source is stopped, ten minutes by default */
 #define SUCCESSOR_MS  1000 /* minimum age of a connection before it gets a successor */
 #define OWING_MS      2000 /* how long a replaced connection may stay to send its acks */
 #define TELL_MS       60000
@@ -246,15 +247,18 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 		uv_timer_start(&c->tick, on_tick, (uint64_t)wait, TICK_MS);
 }
 
-static void stop_for_good(struct feed_client *c, const char *reason)
+/* The account may be put right, and the feed may have meant a trouble that passes. */
+static void stop_for_long(struct feed_client *c, const char *reason)
 {
+	int64_t wait = STOPPED_WAITS * c->backoff.cap_ms;
+
 	keep_error(c, reason);
-	log_error("source has stopped for good: fix the profile or the account, then restart the listener",
-		  "source=%s url=%s reason=%s", name_of(c), c->redacted_url, c->error);
+	log_error("source has stopped: fix the profile or the account", "source=%s url=%s reason=%s retry_ms=%lld",
+		  name_of(c), c->redacted_url, c->error, (long long)wait);
 	drop(&c->old, code_of(c));
 	drop(&c->next, code_of(c));
 	drop(&c->now, code_of(c));
-	c->retry_ms = 0;
+	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_STOPPED);
 }
 
@@ -409,7 +413,7 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 	if (what == CLOSE_RESET)
 		clear(c, c->p.profile->reset_clear);
 	if (what == CLOSE_FATAL && !(is_successor && c->is_waiting))
-		stop_for_good(c, reason);
+		stop_for_long(c, reason);
 	else if (is_successor)
 		on_successor_end(c, reason, end->wait_ms);
 	else if (is_now && c->next)
@@ -515,7 +519,7 @@ void feed_client_on_action(struct feed_client *c, struct feed_connection *conn, 
 	if (rule->action == ACTION_RECONNECT || (conn == c->next && c->is_waiting))
 		reconnect(c, conn, rule, reason);
 	else
-		stop_for_good(c, reason);
+		stop_for_long(c, reason);
 }
 
 /* --- counts --- */
@@ -776,11 +780,15 @@ struct feed_client *feed_client_new(const struct feed_client_parts *parts)
 
 void feed_client_start(struct feed_client *c)
 {
-	if (c->state != STATE_STANDBY)
+	bool is_stopped = c->state == STATE_STOPPED;
+
+	if (uv_is_active((uv_handle_t *)&c->tick))
 		return;
-	c->refused_ms = c->retry_ms > now_ms(c) ? now_ms(c) : 0; /* it has failed before, and still waits */
-	c->retry_ms = c->refused_ms ? c->retry_ms : now_ms(c);
-	set_state(c, STATE_DOWN);
+	c->refused_ms =
+		!is_stopped && c->retry_ms > now_ms(c) ? now_ms(c) : 0; /* it has failed before, and still waits */
+	c->retry_ms = c->retry_ms > now_ms(c) ? c->retry_ms : now_ms(c);
+	if (!is_stopped)
+		set_state(c, STATE_DOWN);
 	uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
 }
 
@@ -790,8 +798,8 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 	drop(&c->old, code);
 	drop(&c->next, code);
 	drop(&c->now, code);
-	c->retry_ms =
-		c->state == STATE_DOWN || c->state == STATE_STANDBY ? c->retry_ms : 0; /* a start keeps the wait */
+	if (c->state > STATE_DOWN && c->state < STATE_STOPPED) /* else a start keeps the wait */
+		c->retry_ms = 0;
 	c->refused_ms = 0;
 	c->is_unconfirmed = false;
 	c->is_waiting = false;
@@ -804,7 +812,7 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 }
 
 /* Returns true if a connection is open. Else starts a new one: the old one's first messages are already rendered, and
- * the reason for which a source stopped for good may be gone. */
+ * the reason for which a source has stopped may be gone. */
 static bool begin_change(struct feed_client *c)
 {
 	bool is_open = c->now && feed_connection_is_open(c->now);

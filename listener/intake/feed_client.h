@@ -111,7 +111,7 @@ struct source_view {
 	bool is_open;
 	bool is_unconfirmed; /* no answer to the first messages, or silent again, until one comes */
 	bool is_standby;     /* not started */
-	bool is_stopped;     /* stopped for good, because of a rule or a close code */
+	bool is_stopped;     /* stopped for long, because of a rule or a close code */
 	bool is_behind;      /* reading is paused, or was until a moment ago */
 	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t refused_ms;  /* loop clock, first of the attempts since then that failed; 0: none, or we shall wait */

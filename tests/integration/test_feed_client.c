@@ -551,10 +551,10 @@ Test(feed_client, a_rule_that_reconnects_tells_the_words_of_the_feed)
 	bench_expect_status("maintenance");
 }
 
-Test(feed_client, what_is_fatal_ends_it_for_good)
+Test(feed_client, what_is_fatal_stops_it_for_twenty_of_the_longest_waits)
 {
-	START(URL "\"rules\": [{\"name\": \"refused\", \"when\": {\"/error\": {\"exists\": true}}, \"action\": "
-		  "\"fatal\"}, " EVENT "]",
+	START(URL "\"backoff\": {\"min_ms\": 10, \"max_ms\": 150}, \"rules\": [{\"name\": \"refused\", \"when\": "
+		  "{\"/error\": {\"exists\": true}}, \"action\": \"fatal\"}, " EVENT "]",
 	      feed_port(feed));
 	bench_expect_heard(feed, "id", "one");
 	feed_send_text(feed, "{\"error\":\"no such account " SECRET "\"}");
@@ -563,6 +563,9 @@ Test(feed_client, what_is_fatal_ends_it_for_good)
 	wait_pause_ms(1500);
 	cr_assert_eq(feed_connections(feed), 1);
 	cr_assert_eq(listener_status(listener, "/readyz"), 503);
+	await(feed_connections(feed) == 2, SETTLED_MS);
+	bench_expect_heard(feed, "id", "two");
+	bench_expect_status("\"open\"");
 }
 
 Test(feed_client, close_codes_mean_what_the_profile_says)
