@@ -4,13 +4,16 @@
 -- sync_state is NULL for a role without rights. If not, it may be a session that has written rows for more than a
 -- second and has not committed them: only who has just waited for a row may blame it. Says since when the session's
 -- transaction is open, if this role may see that. Listeners and commands lock wsonce_epoch for a moment, which does not
--- count; a session that only takes their name has no right to. Returns one row or none: the sentence, and whether it is
--- about rows.
+-- count; a session that only takes their name has no right to. On another table, as a handler's, it has a lock that a
+-- session that has written rows waits for. Returns one row or none: the sentence, and whether it is about rows.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
 		'processed_events', 'outbox', 'cursors', 'wsonce_epoch', 'wsonce_listeners', 'wsonce_duplicates',
 		'line_minutes')
+), storing AS MATERIALIZED (
+	SELECT pid FROM pg_catalog.pg_locks JOIN ours ON relation = oid WHERE granted AND mode = 'RowExclusiveLock'
+		AND pid IS NOT NULL AND relname IN ('events', 'processed_events')
 )
 SELECT sentence, is_of_rows FROM (
 	SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',
@@ -32,6 +35,14 @@ SELECT sentence, is_of_rows FROM (
 		AND NOT (relname = 'wsonce_epoch' AND a.application_name ~ '^wsonce'
 			AND pg_catalog.has_table_privilege(a.usesysid, ours.oid, 'UPDATE'))
 		AND a.pid <> pg_catalog.pg_backend_pid()
+	UNION ALL
+	SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',
+		' locks ', l.relation::regclass, pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC',
+			'" since "YYYY-MM-DD" "HH24:MI:SS"Z"'), ': end its transaction'), false, false, a.xact_start
+	FROM pg_catalog.pg_locks AS l
+	JOIN pg_catalog.pg_stat_activity AS a ON a.pid = (pg_catalog.pg_blocking_pids(l.pid))[1]
+	WHERE NOT l.granted AND l.locktype = 'relation' AND l.relation <> ALL (SELECT oid FROM ours)
+		AND l.pid IN (SELECT pid FROM storing) AND a.pid NOT IN (SELECT pid FROM storing)
 	UNION ALL
 	SELECT 'commits wait for a standby, but none of synchronous_standby_names ('
 		|| pg_catalog.current_setting('synchronous_standby_names') || ') is connected', false, true, NULL

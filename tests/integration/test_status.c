@@ -627,6 +627,23 @@ Test(status, a_handler_that_is_slow_is_not_taken_for_postgres, .init = bench_ope
 	      run_on(db, "status").output);
 }
 
+Test(status, who_locks_a_table_of_the_handler_is_named, .init = bench_open)
+{
+	struct database *holder = database_open(database_conninfo(db));
+
+	database_exec(db, "CREATE TABLE stock (n int)");
+	database_exec(
+		db,
+		"CREATE FUNCTION sell(text, text, jsonb) RETURNS void LANGUAGE sql AS 'INSERT INTO stock VALUES (1)'");
+	bench_serve((struct listener_options){.database = db}, "--instance-id web-1 --handler public.sell");
+	database_exec(holder, "BEGIN; ALTER TABLE stock ADD COLUMN note text");
+	send_events(1);
+	await(says(" (wsonce-test) locks stock"), SOON_MS, "%s", run_on(db, "status").output);
+	database_exec(holder, "ROLLBACK");
+	run_await(db, 0, NULL, WAIT_MS, "status");
+	database_free(holder);
+}
+
 /* The check-in before the first batch knows of no event. */
 Test(status, rates_are_told_soon_after_a_start, .init = bench_open)
 {
