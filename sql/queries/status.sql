@@ -54,7 +54,7 @@ SELECT pg_catalog.json_build_object('outbox', pg_catalog.json_build_object(
 FROM (
 	SELECT target, pg_catalog.sum(pending) AS pending, pg_catalog.sum(dead) AS dead, pg_catalog.sum(pending)
 			= nullif(pg_catalog.current_setting('wsonce.wanted', true), '')::bigint AS is_more,
-		coalesce(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - pg_catalog.min(created_at))), 0) AS oldest_s
+		greatest(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - pg_catalog.min(created_at))), 0) AS oldest_s
 	FROM found GROUP BY target
 ) AS t
 -- part pauses
