@@ -22,7 +22,7 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s)
 
 	*c = (struct rate_limit){.is_for_all = rate_per_s > 0};
 	c->most = rate < 1 ? 1 : rate > MOST ? MOST : (size_t)rate;
-	c->window_ms = JITTER_MS + (int64_t)((double)c->most * 1000 / rate);
+	c->window_ms = JITTER_MS + (int64_t)(rate < 2 || rate > MOST ? (double)c->most * 1000 / rate : 1000);
 	c->sent_ms = memory_calloc(c->most, sizeof(*c->sent_ms));
 	for (size_t i = 0; i < c->most; i++)
 		c->sent_ms[i] = -c->window_ms;

@@ -59,6 +59,17 @@ Test(rate_limit, a_rate_between_one_and_two_is_kept)
 	cr_assert_eq(strlen(said), 14); /* one in 725 ms */
 }
 
+/* In less than a second, four messages may follow four others only if eight a second are allowed. */
+Test(rate_limit, a_fraction_puts_no_more_messages_into_a_second)
+{
+	rate_limit_init(&rate_limit, 4.9);
+	for (int64_t now = 0; now < 1000; now += 25) {
+		say("x", RATE_LIMIT_OWN, now);
+		go_on(now);
+	}
+	cr_assert_eq(strlen(said), 4);
+}
+
 Test(rate_limit, who_stays_below_the_rate_never_waits)
 {
 	rate_limit_init(&rate_limit, 5);
