@@ -557,7 +557,7 @@ void feed_client_on_count(struct feed_client *c, const struct profile_rule *rule
 		c->data++;
 		c->data_ms = now_ms(c);
 		c->strange = 0;
-		c->idle = IDLE_NOT;
+		c->idle = more->events || more->filtered ? IDLE_NOT : c->idle; /* a refusal may answer a subscription */
 	}
 	c->barren = more->events ? 0 : c->barren + more->rejected;
 	if (c->withheld && more->events)

@@ -89,16 +89,17 @@ Test(feed_client, silence_ends_a_connection)
 	      SETTLED_MS);
 }
 
-/* Each connection is greeted, as by a feed that confirms a subscription and then forgets it. */
-Test(feed_client, a_greeting_does_not_end_a_silence)
+/* Each connection is greeted, as by a feed that confirms a subscription and then forgets it, or knows no such symbol.
+ */
+Test(feed_client, greetings_and_refusals_do_not_end_a_silence)
 {
 	START(URL "\"ws_ping_s\": 0, \"idle_timeout_s\": 2, \"rules\": [{\"when\": {\"/hello\": 1}, \"ready\": true}, "
-		  "{\"when\": {\"/beat\": 1}}, " EVENT "]",
+		  "{\"when\": {\"/beat\": 1}}, {\"when\": {\"/refused\": 1}, \"action\": \"reject\"}, " EVENT "]",
 	      feed_port(feed));
 	await(feed_connections(feed) >= 1, SETTLED_MS);
 	for (int i = 2; i <= 3; i++) {
 		await(feed_connections(feed) >= i, SETTLED_MS);
-		feed_send_text(feed, "{\"hello\":1}");
+		feed_send_text(feed, i == 2 ? "{\"hello\":1}" : "{\"refused\":1}");
 		wait_pause_ms(300);
 		cr_assert(listener_page_has(listener, "/readyz", "not ready: source played: open: the feed was silent"),
 			  "%s", listener_http(listener, "/readyz", NULL));
