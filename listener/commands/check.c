@@ -412,7 +412,7 @@ static const char *find_hint(const struct profile *p, const char *why)
 	if (strstr(why, "--max-message"))
 		return "allow more";
 	if (!p->redacted_url)
-		return "the profile may not fit";
+		return strstr(why, " rejects it") ? "wsonce try shows it" : "the profile may not fit";
 	return strncmp(why, "no time: ", 9) == 0 || strncmp(why, "stale: ", 7) == 0
 		       ? "--time-pointer or --time-unit may not fit, or it needs a profile"
 		       : "--id-pointer may not fit, or it needs a profile";

@@ -209,11 +209,11 @@ Test(check, a_prefix_of_another_database_is_wrong, .init = bench_open)
 }
 
 /* Returns the line about a feed that sends this as soon as the command connects. */
-static char *line_of_feed(struct feed *feed, const char *message, int times, const char *more)
+static char *line_of_feed(struct feed *feed, const char *message, int times, const char *flags)
 {
 	const char *bin = getenv("WSONCE_TEST_BIN");
-	char *words = suite_text("exec %s check --postgres host=/nowhere --redis none --source %s%s",
-				 bin ? bin : "build/wsonce", feed_url(feed), more);
+	char *words =
+		suite_text("exec %s check --postgres host=/nowhere --redis none %s", bin ? bin : "build/wsonce", flags);
 	struct process *p = process_start_argv((const char *[]){"sh", "-c", words, NULL}, NULL);
 	char *line;
 
@@ -230,7 +230,7 @@ static char *line_of_feed(struct feed *feed, const char *message, int times, con
 static void expect_line_with(struct feed *feed, const char *message, const char *flags, const char *how,
 			     const char *says)
 {
-	char *line = line_of_feed(feed, message, 1, suite_text("?key=geheim%s", flags));
+	char *line = line_of_feed(feed, message, 1, suite_text("--source %s?key=geheim%s", feed_url(feed), flags));
 
 	cr_assert(strncmp(line, how, strlen(how)) == 0 && strstr(line, says), "%s", line);
 	cr_assert(!strstr(line, "geheim"), "%s", line);
@@ -269,9 +269,19 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	expect_line_with(feed, "{\"event_id\": \"1\", \"at\": 1795677028, \"payload\": 1}",
 			 " --time-pointer /at --time-unit ms", "warning ",
 			 "sent an event from before the year 2000: --time-unit may not fit\n");
-	char *line = line_of_feed(feed, "{\"event_id\": \"1\", \"payload\": 1}", 2, "");
+	char *line = line_of_feed(feed, "{\"event_id\": \"1\", \"payload\": 1}", 2,
+				  suite_text("--source %s", feed_url(feed)));
 	cr_assert(strstr(line, " sent two events with one id, of which only the first would be stored: --id-pointer "),
 		  "%s", line);
+	/* As one that does not know a symbol. */
+	char *config = suite_file(
+		"feed.json",
+		suite_text(
+			"{\"sources\": [{\"name\": \"feed\", \"url\": \"%s\", \"rules\": [{\"when\": {\"/id\": {"
+			"\"exists\": true}}, \"action\": \"event\", \"id\": [[\"/id\"]]}, {\"action\": \"reject\"}]}]}",
+			feed_url(feed)));
+	line = line_of_feed(feed, "{\"error\": \"no such symbol\"}", 1, suite_text("--config %s", config));
+	cr_assert(strstr(line, " a rule of the profile rejects it: wsonce try shows it\n"), "%s", line);
 	expect(1, "warning  idle timeout   none: a source that stays open and brings nothing is noticed only if", NULL,
 	       suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
 	expect_line_with(feed, "{\"event_id\": \"1\", \"payload\": 1}", " --idle-timeout 60", "ok ",
