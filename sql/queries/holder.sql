@@ -1,11 +1,12 @@
 -- Finds the session that holds up the statements that store. It has a lock that they conflict with on one of our
 -- tables, or it holds up a session that asks for such a lock. Locks of rows and of a table's end do not count: sessions
--- that store have them, too. If there is none, commits may wait for a synchronous standby of which none is connected;
--- sync_state is NULL for a role without rights. If not, it may be a session that has written rows for more than a
--- second and has not committed them: only who has just waited for a row may blame it. Says since when the session's
--- transaction is open, if this role may see that. Listeners and commands lock wsonce_epoch for a moment, which does not
--- count; a session that only takes their name has no right to. On another table, as a handler's, it has a lock that a
--- session that has written rows waits for. Returns one row or none: the sentence, and whether it is about rows.
+-- that store have them, too. If there is none, commits may wait for a synchronous standby: none is connected, or one of
+-- our sessions has waited for two seconds for one that hangs. sync_state and wait_event are NULL for a role without
+-- rights. If not, it may be a session that has written rows for more than a second and has not committed them: only who
+-- has just waited for a row may blame it. Says since when the session's transaction is open, if this role may see that.
+-- Listeners and commands lock wsonce_epoch for a moment, which does not count; a session that only takes their name has
+-- no right to. On another table, as a handler's, it has a lock that a session that has written rows waits for. Returns
+-- one row or none: the sentence, and whether it is about rows.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
@@ -44,11 +45,16 @@ SELECT sentence, is_of_rows FROM (
 	WHERE NOT l.granted AND l.locktype = 'relation' AND l.relation <> ALL (SELECT oid FROM ours)
 		AND l.pid IN (SELECT pid FROM storing) AND a.pid NOT IN (SELECT pid FROM storing)
 	UNION ALL
-	SELECT 'commits wait for a standby, but none of synchronous_standby_names ('
-		|| pg_catalog.current_setting('synchronous_standby_names') || ') is connected', false, true, NULL
+	SELECT pg_catalog.concat('commits wait for a standby, but ', CASE WHEN is_there THEN 'too few' ELSE 'none' END,
+		' of synchronous_standby_names (', pg_catalog.current_setting('synchronous_standby_names'), ') ',
+		CASE WHEN is_there THEN 'confirm them' ELSE 'is connected' END), false, true, NULL
+	FROM (SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_get_wal_senders() WHERE sync_state IS NULL
+		OR sync_state IN ('sync', 'quorum'))) AS s (is_there)
 	WHERE pg_catalog.current_setting('synchronous_standby_names') <> ''
 		AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')
 		AND NOT pg_catalog.pg_is_in_recovery()
-		AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_get_wal_senders() WHERE sync_state IS NULL
-			OR sync_state IN ('sync', 'quorum'))
+		AND (NOT is_there OR EXISTS (SELECT FROM pg_catalog.pg_stat_activity
+			WHERE datname = pg_catalog.current_database() AND application_name ~ '^wsonce'
+				AND wait_event = 'SyncRep'
+				AND query_start < pg_catalog.statement_timestamp() - interval '2 seconds'))
 ) AS found ORDER BY is_of_rows, is_standby, xact_start LIMIT 1

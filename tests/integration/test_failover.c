@@ -404,6 +404,36 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 	must_warn(false);
 }
 
+/* The server holds it for connected until wal_sender_timeout, a minute. */
+Test(failover, a_standby_that_hangs_is_told)
+{
+	struct postgres *pg = postgres_new();
+	const char *const argv[] = {"pg_receivewal",
+				    "--synchronous",
+				    "-D",
+				    suite_directory(),
+				    "-U",
+				    "postgres",
+				    "-h",
+				    postgres_directory(pg),
+				    NULL};
+	struct process *standby;
+
+	set(pg, "wal_level", "replica");
+	set(pg, "max_wal_senders", "2");
+	set(pg, "synchronous_standby_names", "'*'");
+	postgres_restart(pg);
+	standby = process_start_argv(argv, NULL);
+	await(database_long(postgres_database(pg), "SELECT count(*) FROM pg_stat_replication") == 1, WAIT_MS);
+	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, NULL);
+	process_signal(standby, SIGSTOP);
+	send_event("a");
+	await(strstr(run_on(postgres_database(pg), "status").output, "! commits wait for a standby, but too few of "),
+	      WAIT_MS, "%s", run_on(postgres_database(pg), "status").output);
+	process_signal(standby, SIGCONT);
+	must_be_acked("\"persisted\"");
+}
+
 /* --- Redis --- */
 
 /* Connections to it so far. */
