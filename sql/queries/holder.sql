@@ -42,6 +42,7 @@ SELECT sentence, is_of_rows FROM (
 			'" since "YYYY-MM-DD" "HH24:MI:SS"Z"'), ': end its transaction'), false, false, a.xact_start
 	FROM pg_catalog.pg_locks AS l
 	JOIN pg_catalog.pg_stat_activity AS a ON a.pid = (pg_catalog.pg_blocking_pids(l.pid))[1]
+		AND a.datname = pg_catalog.current_database()
 	WHERE NOT l.granted AND l.locktype = 'relation' AND l.relation <> ALL (SELECT oid FROM ours)
 		AND l.pid IN (SELECT pid FROM storing) AND a.pid NOT IN (SELECT pid FROM storing)
 	UNION ALL
