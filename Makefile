@@ -270,7 +270,7 @@ $B/post: $B/tests/fuzz/client.o $(patsubst %,$B/listener/%.o,intake/cloud_event 
 $B/producer: $(patsubst %,$B/tests/fuzz/%.o,book client) $(filter-out %/log.o $(addprefix %/,source.o shards.o profiled.o fill.o feed_client.o feed_connection.o post.o),$(filter $B/listener/base/% $B/listener/net/% $B/listener/intake/% $B/listener/feed/% %/tokens.o %/webhook_secret.o %/keys.o $B/listener/config/profile%,$(MODULES)))
 $B/redis: $(filter-out %/log.o,$(MODULES))
 $B/webhook: $(MODULES)
-$B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spool/record spool/segment $(addprefix base/,arena crc32c json json_scan json_write keyed log memory sort_key text))
+$B/replay: $(patsubst %,$B/listener/%.o,commands/ndjson commands/checkpoint spool/record spool/segment $(addprefix base/,arena crc32c json json_scan json_write keyed log memory sort_key text timestamp))
 $B/profile: $(filter $B/listener/feed/% %/keys.o $B/listener/config/profile%,$(MODULES)) $(patsubst %,$B/listener/base/%.o,arena condition file json json_pointers json_scan json_write keyed log log_spell memory nearest secret sort_key text timestamp url)
 $B/deflate: $(patsubst %,$B/listener/%.o,net/deflate net/unpack base/log base/memory)
 $B/spool: $(patsubst %,$B/listener/%.o,base/crc32c base/log base/memory spool/record spool/segment)
