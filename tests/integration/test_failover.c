@@ -372,10 +372,9 @@ static void must_warn(bool is_asynchronous)
 	      WAIT_MS, "%s", run.output);
 }
 
-/* pg_receivewal stands for the standby. */
-Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_looks)
+/* Starts pg_receivewal, which stands for a standby, and waits until it is connected. */
+static struct process *start_standby(struct postgres *pg)
 {
-	struct postgres *pg = servers[0] = postgres_new();
 	const char *const argv[] = {"pg_receivewal",
 				    "--synchronous",
 				    "-D",
@@ -385,12 +384,20 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 				    "-h",
 				    postgres_directory(pg),
 				    NULL};
+	struct process *standby = process_start_argv(argv, NULL);
+
+	await(database_long(postgres_database(pg), "SELECT count(*) FROM pg_stat_replication") == 1, WAIT_MS);
+	return standby;
+}
+
+Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_looks)
+{
+	struct postgres *pg = servers[0] = postgres_new();
 
 	set(pg, "wal_level", "replica");
 	set(pg, "max_wal_senders", "2");
 	postgres_restart(pg);
-	process_start_argv(argv, NULL);
-	await(database_long(postgres_database(servers[0]), "SELECT count(*) FROM pg_stat_replication") == 1, WAIT_MS);
+	start_standby(pg);
 	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, NULL);
 	cr_assert(listener_has_logged(listener, "standbys that commits do not wait for"));
 	must_warn(true);
@@ -408,23 +415,12 @@ Test(failover, standbys_that_commits_do_not_wait_for_are_warned_of_wherever_one_
 Test(failover, a_standby_that_hangs_is_told)
 {
 	struct postgres *pg = postgres_new();
-	const char *const argv[] = {"pg_receivewal",
-				    "--synchronous",
-				    "-D",
-				    suite_directory(),
-				    "-U",
-				    "postgres",
-				    "-h",
-				    postgres_directory(pg),
-				    NULL};
-	struct process *standby;
 
 	set(pg, "wal_level", "replica");
 	set(pg, "max_wal_senders", "2");
 	set(pg, "synchronous_standby_names", "'*'");
 	postgres_restart(pg);
-	standby = process_start_argv(argv, NULL);
-	await(database_long(postgres_database(pg), "SELECT count(*) FROM pg_stat_replication") == 1, WAIT_MS);
+	struct process *standby = start_standby(pg);
 	bench_serve((struct listener_options){.postgres = postgres_conninfo(pg), .redis = "none"}, NULL);
 	process_signal(standby, SIGSTOP);
 	send_event("a");
