@@ -91,7 +91,7 @@ static void check_postgres(struct findings *f, const struct config *c, char data
 
 	if (!s) {
 		finding(f, FINDING_WRONG, "postgres", "%s", dispatch_failure());
-		read_database(s, database);
+		*database = '\0';
 		return;
 	}
 	found = session_query(s, tables, NULL, "s", store_tables(c));

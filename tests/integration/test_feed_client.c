@@ -972,7 +972,7 @@ Test(feed_client, one_that_asks_for_a_successor_and_refuses_each_is_told_and_not
 	       listener_page_has(listener, "/readyz", "not ready: source played: open: rule lost: {")),
 	      SETTLED_MS);
 	cr_assert_eq(count_lines("level=warn", "does not confirm the subscription"), 1);
-	/* One that cannot be dialled is no refusal: the current one goes on. */
+	/* A successor that cannot be dialled does not count: the current connection goes on. */
 	feed_answer(feed, "/feed", "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
 	await((feed_send_text(feed, "{\"ok\":1}"), feed_clients(feed) == 1), SETTLED_MS);
 	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
