@@ -237,16 +237,16 @@ Test(commands, the_statement_timeout_of_a_role_ends_none)
 		      "INSERT INTO events (event_id, event_type, payload, processed_at) SELECT 'e-' || i, '', '{}', "
 		      "now() - interval '9 days' FROM generate_series(1, 30) AS i;"
 		      "INSERT INTO dead_letters (digest, reason, raw, instance_id) SELECT int8send(i), 'bad ' || i, "
-		      "'{}', 'i' FROM generate_series(1, 20000) AS i;"
+		      "'{}', 'i' FROM generate_series(1, 50000) AS i;"
 		      "INSERT INTO dead_letters (digest, event_id, reason, raw, instance_id) SELECT sha256(r), 'good', "
 		      "'good', r, 'i' FROM (VALUES ('{\"event_id\":\"good\"}'::bytea)) AS v (r);"
-		      "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.03); "
+		      "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.06); "
 		      "RETURN NEW; END $$;"
 		      "CREATE TRIGGER slow BEFORE UPDATE ON dead_letters EXECUTE FUNCTION slow();"
 		      "CREATE TRIGGER slow BEFORE UPDATE ON events EXECUTE FUNCTION slow();"
-		      "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET statement_timeout = 20', "
+		      "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET statement_timeout = 50', "
 		      "current_database()); END $$");
-	run_expect(db, 0, "dead letters: 20001", "dead-letters list --newest 0");
+	run_expect(db, 0, "dead letters: 50001", "dead-letters list --newest 0");
 	run_expect(db, 0, "discarded 2000", "dead-letters discard --all --limit 2000");
 	run_expect(db, 0, "persisted 1,", "dead-letters retry --reason good");
 	run_expect(db, 1, "missing                   1", "audit --expected %s", path);
