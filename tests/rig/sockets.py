@@ -11,16 +11,23 @@ async def serve(protocol, port=0, context=None, address="127.0.0.1"):
     return server, server.sockets[0].getsockname()[1]
 
 
+reservations = []
+
+
 def free_port():
-    """Returns a port for a program that cannot report the one it got, outside of the range for outgoing connections."""
+    """Returns a port for a program that cannot report the one it got, outside of the range for outgoing connections. No
+    process of the tests gets it again: its name is reserved by an abstract unix socket, which ends with this process."""
     while True:
         port = random.randrange(10000, 18000)
+        reservation = socket.socket(socket.AF_UNIX)
         with socket.socket() as found:
             try:
+                reservation.bind(f"\0wsonce-test-port-{port}")
                 found.bind(("127.0.0.1", port))
+                reservations.append(reservation)
                 return port
             except OSError:
-                pass
+                reservation.close()
 
 
 def reset_socket(transport):
