@@ -30,7 +30,7 @@ static void put_counter(void *arg, const char *name, const char *meaning, uint64
 static void put_gauge(FILE *out, const char *name, const char *meaning, double value)
 {
 	put_type(out, name, "gauge", meaning);
-	fprintf(out, "wsonce_%s %.17g\n", name, value);
+	fprintf(out, "wsonce_%s %.15g\n", name, value);
 }
 
 static void put_histogram(FILE *out, const char *name, const char *meaning, const struct histogram *h)
@@ -157,7 +157,7 @@ static void put_metric_of(FILE *out, size_t m, const struct source_view *v, int6
 	if (of == OF_SHARED && v->profile && v->profile->shard.number)
 		named.source = profile_row_source(v->profile); /* its shards are one line */
 	put_source(out, source_metrics[m].name, &named, of == OF_NUMBERED ? NULL : "url", v->url);
-	fprintf(out, "%.17g\n", values[m]);
+	fprintf(out, "%.15g\n", values[m]);
 }
 
 static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
@@ -262,7 +262,7 @@ static void put_tokens(FILE *out, const struct token *first)
 /* Writes a metric with the standard name that all programs use. */
 static void put_process(FILE *out, const char *name, const char *type, const char *meaning, double value)
 {
-	fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, meaning, name, type, name,
+	fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.15g\n", name, meaning, name, type, name,
 		value);
 }
 

@@ -139,6 +139,17 @@ Test(admin, metrics_say_their_content_type, .init = set_up, .fini = bench_close)
 	cr_assert(strcasestr(answer, "\r\ncontent-type: text/plain; version=0.0.4"), "%.300s", answer);
 }
 
+/* 0.08, not 0.080000000000000002. The seconds of CPU time have six decimals. */
+Test(admin, metrics_have_no_more_digits_than_people_write, .init = set_up, .fini = bench_close)
+{
+	for (int i = 0; i < 5; i++) {
+		char *rest = listener_http(listener, "/metrics", NULL);
+
+		for (char *line; (line = strsep(&rest, "\n"));)
+			cr_assert(!*line || *line == '#' || strspn(strrchr(line, ' ') + 1, "0123456789.") <= 16, "%s", line);
+	}
+}
+
 /* The buckets of a histogram never decrease, and the last equals its count. */
 static void check_histogram(const char *name, double expected)
 {
