@@ -728,8 +728,10 @@ class HomeAssistant(Feed):
             c.send(c.notes.pop("waiting")[0])
 
     def make(self, n):
+        """Of some events, two make a frame of more than --max-message."""
+        state = {"state": "on" * (300000 if 100 <= n < 103 else 1)}
         return Event(f"state_changed|light.{n % 5}|{stamp(n)}|ctx{n // 3}",
-                     {"event_type": "state_changed", "data": {"entity_id": f"light.{n % 5}", "new_state": {"state": "on"}},
+                     {"event_type": "state_changed", "data": {"entity_id": f"light.{n % 5}", "new_state": state},
                       "origin": "LOCAL", "time_fired": stamp(n), "context": {"id": f"ctx{n // 3}", "user_id": None}})
 
 

@@ -146,7 +146,8 @@ Test(admin, metrics_have_no_more_digits_than_people_write, .init = set_up, .fini
 		char *rest = listener_http(listener, "/metrics", NULL);
 
 		for (char *line; (line = strsep(&rest, "\n"));)
-			cr_assert(!*line || *line == '#' || strspn(strrchr(line, ' ') + 1, "0123456789.") <= 16, "%s", line);
+			cr_assert(!*line || *line == '#' || strspn(strrchr(line, ' ') + 1, "0123456789.") <= 16, "%s",
+				  line);
 	}
 }
 
