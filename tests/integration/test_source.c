@@ -129,6 +129,10 @@ Test(source, of_many_that_connect_together_twenty_are_named)
 	cr_assert(feed_wait_clients(feed, 30, SETTLED_MS));
 	await(listener_status(listener, "/readyz") == 200, SETTLED_MS);
 	cr_assert_eq(listener_count_logged(listener, "to=open"), 20);
+	cr_assert_eq(
+		listener_metric(listener, suite_text("wsonce_source_up{source=\"f29\",url=\"ws://127.0.0.1:%d/***\"}",
+						     feed_port(feed))),
+		1);
 	bench_close();
 }
 

@@ -409,7 +409,8 @@ Test(status, servers_that_are_away_are_said, .init = bench_open)
 	cr_assert(strstr(run.output, "! cannot reach postgres: connection to server at \"127.0.0.1\""), "%s",
 		  run.output);
 	cr_assert_null(strstr(run.errors, "cannot reach"), "it is said twice: %s", run.errors);
-	cr_assert(strstr(run.output, "\nrates, dead letters and the outbox are unknown\n"), "nothing is 0: %s", run.output);
+	cr_assert(strstr(run.output, "\nrates, dead letters and the outbox are unknown\n"), "nothing is 0: %s",
+		  run.output);
 	cr_assert(strstr(run.output, "\n  Connection refused. "), "lines are broken, not cut off: %s", run.output);
 	run = run_in(NULL, "status --store sqlite:///nowhere/x.db");
 	cr_assert(run.status == 2 && strstr(run.output, "\nsqlite    down\n"), "%s", run.output);
