@@ -1,11 +1,12 @@
-/* limit.c adapts the number of rows per statement to what Postgres can store before the statement times out: a quarter
- * of that time if the rows themselves are slow. store_postgres.c applies it. */
+/* limit.c adapts the number of rows per statement to what Postgres can store before the statement times out: if the
+ * rows themselves are slow, a quarter of that time, and no more than stall.c waits for. store_postgres.c applies it. */
 #include "store/limit.h"
 
 #include <stdint.h>
 
-#define FIT_STATEMENTS 32 /* timely statements before a larger one is tried: a timeout costs a few percent */
-#define SLOW_ROW_MS    2  /* ms: a row that takes this long has a slow handler or trigger */
+#define FIT_STATEMENTS 32   /* timely statements before a larger one is tried: a timeout costs a few percent */
+#define SLOW_ROW_MS    2    /* ms: a row that takes this long has a slow handler or trigger */
+#define TARGET_MS      2000 /* less than half of STALL_MOST_MS */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -14,8 +15,10 @@ static size_t smaller(size_t a, size_t b)
 
 void limit_init(struct limit *l, size_t first, size_t most, int64_t timeout_ms)
 {
-	*l = (struct limit){
-		.rows = smaller(first, most), .most = most, .target_ms = timeout_ms / 4, .too_many = SIZE_MAX};
+	*l = (struct limit){.rows = smaller(first, most),
+			    .most = most,
+			    .target_ms = (int64_t)smaller((size_t)timeout_ms / 4, TARGET_MS),
+			    .too_many = SIZE_MAX};
 }
 
 void limit_lower(struct limit *l, size_t rows)

@@ -82,6 +82,7 @@ struct store_view {
 	bool is_sent;        /* the server may be executing a statement of the current batch, or its answer was lost */
 	bool is_searching;   /* searching the batch for rows that another transaction blocks: Postgres works */
 	bool is_stalled;     /* Postgres is unreachable, or the current statement takes unusually long */
+	size_t rows_most;    /* of a statement, fewer than --batch-max if a handler is slow; 0: --batch-max */
 	const char *why;     /* reason why Postgres is not connected */
 	const char *trouble; /* the server's error text when it last could not store */
 	/* The settings of the server with which a crash or failover can lose commits, as of the last connect or

@@ -1294,6 +1294,7 @@ static struct store_view view(const struct store *s)
 		.is_sent = s->is_sent,
 		.is_searching = s->job == JOB_INSERT && s->is_searching,
 		.is_stalled = state < POSTGRES_READY || is_late,
+		.rows_most = s->limit.rows,
 		.why = s->is_unusable ? s->trouble : error,
 		.trouble = state == POSTGRES_BUSY ? (s->job == JOB_INSERT && s->effects.config->handler
 							     ? "postgres does not answer: the handler may be slow"

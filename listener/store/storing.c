@@ -306,13 +306,20 @@ static bool is_stale(const struct event *ev, int64_t oldest_us)
 	return oldest_us != INT64_MIN && ev->has_time && ev->time_us < oldest_us && !ev->may_have_row;
 }
 
+static size_t rows_most(const struct storing *s)
+{
+	size_t most = store_view(s->first.store).rows_most;
+
+	return most ? most : (size_t)s->config->batch_max;
+}
+
 /* Also stops after a batch of stale events: after an outage there may be many. */
 static void fill_batch(struct writer *w, bool has_suspects)
 {
 	struct storing *s = w->storing;
 	struct batch *b = w->batch;
 	int64_t oldest_us = oldest_time(s->config);
-	size_t stale = 0;
+	size_t stale = 0, most = rows_most(s);
 
 	list_each(node, after, &s->events->lists[EV_BATCHED]) {
 		struct event *ev = list_entry(node, struct event, link);
@@ -325,7 +332,7 @@ static void fill_batch(struct writer *w, bool has_suspects)
 				return;
 			continue;
 		}
-		if ((has_suspects && b->count == SUSPECTS_MAX) || !batch_add(b, ev))
+		if (b->count >= (has_suspects ? SUSPECTS_MAX : most) || !batch_add(b, ev))
 			return;
 		event_move(s->events, ev, EV_STORING);
 	}
@@ -355,8 +362,7 @@ static void insert_batch(struct writer *w)
 /* True if enough rows wait to fill a batch. */
 static bool is_behind(const struct storing *s)
 {
-	return s->events->counts[EV_BATCHED] >= (size_t)s->config->batch_max ||
-	       s->events->message_bytes[EV_BATCHED] >= BATCH_BYTES;
+	return s->events->counts[EV_BATCHED] >= rows_most(s) || s->events->message_bytes[EV_BATCHED] >= BATCH_BYTES;
 }
 
 /* Events that failed before take turns with the others, a few at a time: each may wait for a lock again. */

@@ -196,6 +196,18 @@ Test(effects, batches_of_a_slow_handler_stay_within_the_timeout)
 	cr_assert_eq(fleet_metric(&fleet, "wsonce_batch_splits_total"), 0);
 }
 
+/* Its statements are short enough not to look like a Postgres that does not answer. */
+Test(effects, a_handler_slower_than_its_feed_is_told_and_goes_on)
+{
+	make_handler("public.handle", "PERFORM pg_sleep(0.05);");
+	fleet_start(&fleet, 1, db, NULL, "--handler public.handle");
+	fleet_send(&fleet, 400);
+	await(listener_has_logged(fleet.listeners[0], "the store is slow, events wait"), SETTLED_MS);
+	fleet_wait_rows(&fleet, 400, 2 * SETTLED_MS);
+	must_have_effects(400);
+	cr_assert_not(listener_has_logged(fleet.listeners[0], "cannot store"));
+}
+
 /* Each batch changes the two rows in the order of its events, which differs between the listeners. */
 Test(effects, handlers_that_lock_each_other_out_all_get_through)
 {

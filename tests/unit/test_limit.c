@@ -85,6 +85,14 @@ Test(limit, slow_rows_fill_a_quarter_of_the_timeout)
 	cr_assert_eq(limit.rows, 1000);
 }
 
+Test(limit, slow_rows_fill_two_seconds_of_a_long_timeout)
+{
+	limit_init(&limit, 16, 1000, 30000);
+	for (int statement = 0; statement < 100; statement++)
+		limit_raise(&limit, limit.rows, limit.rows, (int64_t)limit.rows * 50);
+	cr_assert(limit.rows * 50 >= 1000 && limit.rows * 50 <= 2050, "%zu", limit.rows);
+}
+
 Test(limit, slow_statements_of_many_rows_do_not_get_smaller)
 {
 	for (int statement = 0; statement < 100; statement++)
