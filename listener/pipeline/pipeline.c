@@ -992,7 +992,9 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->loop = loop;
 	p->config = config;
 	p->all.eighths = WHOLE;
-	p->producers.eighths = config->sources.count || config->feed_count ? OF_PRODUCERS : WHOLE;
+	p->producers.eighths = (config->sources.count || config->feed_count) && (config->ingest || config->ingest_http)
+				       ? OF_PRODUCERS
+				       : WHOLE;
 	p->on = *callbacks;
 	events_init(&p->events);
 	order_init(&p->order);

@@ -556,8 +556,8 @@ static void do_unanswered(const struct step *s)
 	fake.unanswered = (uint64_t)atol(s->a);
 }
 
-/* A pipeline with this setting and the earlier ones: max_attempts and inflight_bytes are numbers; max_age and feeds are
- * present or not; note is Postgres's answer to the first check-in. */
+/* A pipeline with this setting and the earlier ones: max_attempts and inflight_bytes are numbers; max_age and feeds,
+ * beside producers, are present or not; note is Postgres's answer to the first check-in. */
 static void do_config(const struct step *s)
 {
 	static const char *const names[] = {"max_attempts", "inflight_bytes", "max_age", "feeds", "note", NULL};
@@ -578,6 +578,7 @@ static void do_config(const struct step *s)
 		break;
 	case 3:
 		config.sources.count = 1;
+		config.ingest = "127.0.0.1:0";
 		break;
 	default:
 		snprintf(note, sizeof(note), "%s", s->b);
@@ -1767,6 +1768,17 @@ Test(pipeline, reading_stops_at_the_budget_and_goes_on_below_seven_eighths)
 	cr_assert_lt(pipeline_bytes(pipeline), 87500);
 	cr_assert_not(pipeline_is_full(pipeline));
 	cr_assert_eq(pressure_calls, 2);
+}
+
+Test(pipeline, without_producers_nothing_is_said_of_them)
+{
+	close_pipeline();
+	config.sources.count = 1;
+	reopen_pipeline();
+	capture_begin();
+	tell("charge 80000; turn; pressure none; charge -80000; turn");
+	cr_assert_str_eq(captured(), "");
+	capture_end();
 }
 
 /* A fast source and a small budget make many pauses a second. */
