@@ -281,6 +281,23 @@ Test(status, listeners_of_a_fleet_with_other_effects_are_told)
 	feed_free(feed);
 }
 
+/* As after an upgrade of a profile that one of them did not get. */
+Test(status, profiles_of_one_name_that_differ_are_told)
+{
+	struct feed *feed = feed_new();
+
+	for (int i = 1; i <= 2; i++) {
+		const char *text =
+			suite_text("{\"name\": \"feed\", \"url\": \"%s\", \"rules\": [{\"action\": \"event\", "
+				   "\"id\": [[\"/%d\"]]}]}",
+				   feed_url(feed), i);
+
+		start(suite_text("web-%d", i), suite_text("--feed %s", suite_file("feed.json", text)), NULL);
+	}
+	await(says("--profiles differs:\n  feed "), WAIT_MS, "%s", run_on(db, "status").output);
+	feed_free(feed);
+}
+
 Test(status, a_listener_that_is_back_within_a_second_has_not_disappeared, .init = bench_open)
 {
 	database_exec(db,
