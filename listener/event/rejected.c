@@ -25,6 +25,7 @@ static struct {
 	int64_t run_ms;             /* loop clock, when it last changed */
 	char source[EXAMPLE_BYTES]; /* of the last one */
 	char reason[REASON_BYTES];  /* reason of the last one */
+	char refused[REASON_BYTES]; /* reason of the last message of the run, which may be tried again */
 	char example[EXAMPLE_BYTES + 1];
 	void (*mask)(void *arg, char *text); /* NULL if there are no secrets */
 	void *arg;
@@ -61,9 +62,9 @@ static void hide(char *text)
 
 uint64_t rejected_run(const char **reason)
 {
-	hide(rejected.reason);
-	make_line(rejected.reason);
-	*reason = rejected.reason;
+	hide(rejected.refused);
+	make_line(rejected.refused);
+	*reason = rejected.refused;
 	return run_length();
 }
 
@@ -71,7 +72,7 @@ void rejected_refused(const char *reason)
 {
 	rejected.run = run_length() + 1;
 	rejected.run_stored = stored_count();
-	snprintf(rejected.reason, sizeof(rejected.reason), "%s", reason);
+	snprintf(rejected.refused, sizeof(rejected.refused), "%s", reason);
 }
 
 void rejected_forget(void)

@@ -42,6 +42,19 @@ Test(rejected, the_last_reason_is_told_with_an_example)
 		  "%s", captured());
 }
 
+Test(rejected, what_may_be_tried_again_is_not_the_reason_of_dead_letters)
+{
+	const char *reason;
+
+	note("no partition", "the first");
+	rejected_refused("permission denied");
+	rejected_watch(101000);
+	cr_assert(strstr(captured(), "dead_letters=1 stored=0 duplicates=0 source=feed reason=\"no partition\" "), "%s",
+		  captured());
+	rejected_run(&reason);
+	cr_assert_str_eq(reason, "permission denied");
+}
+
 Test(rejected, it_is_no_warning_where_others_are_stored)
 {
 	counters.persisted += 7;
