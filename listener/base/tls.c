@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/list.h"
@@ -54,12 +55,13 @@ int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file)
 		       : -1;
 }
 
-const char *tls_judge_time(const char *cert_file)
+const char *tls_judge_time(const char *cert_file, int64_t ahead_s)
 {
+	time_t then = time(NULL) + ahead_s;
 	FILE *in = file_open(cert_file);
 	X509 *first = in ? PEM_read_X509(in, NULL, NULL, NULL) : NULL;
 	bool is_early = first && X509_cmp_current_time(X509_get0_notBefore(first)) > 0;
-	bool is_late = first && X509_cmp_current_time(X509_get0_notAfter(first)) < 0;
+	bool is_late = first && X509_cmp_time(X509_get0_notAfter(first), &then) < 0;
 
 	if (in)
 		fclose(in);

@@ -33,8 +33,9 @@ void tls_trusts_leave(void);
  * key, or the key has a password. */
 int tls_show(SSL_CTX *context, const char *cert_file, const char *key_file);
 
-/* Returns NULL if the first certificate in the file is valid now; else why it is not, and what to do. */
-const char *tls_judge_time(const char *cert_file);
+/* Returns NULL if the first certificate in the file is valid now, and will not have expired in ahead_s; else why it is
+ * not, and what to do. */
+const char *tls_judge_time(const char *cert_file, int64_t ahead_s);
 
 /* Starts TLS on one connection to host. The server's certificate must be for that name or address. protocols are
  * offered by ALPN, each after a byte with its length; NULL offers none. Returns NULL if OpenSSL refuses. */

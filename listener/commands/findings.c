@@ -18,6 +18,8 @@
 #include "config/setting.h"
 #include "feed/secrets.h"
 
+#define WEEK_S (int64_t)(7 * 86400)
+
 void finding(struct findings *f, enum finding how, const char *what, const char *format, ...)
 {
 	static const char *const names[FINDINGS] = {"ok", "warning", "wrong"};
@@ -55,7 +57,9 @@ static const char *rights_of_others(mode_t mode)
 /* is_secret: others must not be able to read the file. */
 static void look_at(struct findings *f, const char *flag, const char *path, bool is_secret)
 {
-	const char *end = flag + strlen(flag) - 2, *fault = strcmp(end, "rt") == 0 ? tls_judge_time(path) : NULL;
+	const char *end = flag + strlen(flag) - 2;
+	bool is_cert = path && strcmp(end, "rt") == 0;
+	const char *fault = is_cert ? tls_judge_time(path, 0) : NULL;
 	struct stat file;
 
 	if (!path || !*path)
@@ -66,6 +70,8 @@ static void look_at(struct findings *f, const char *flag, const char *path, bool
 		finding(f, FINDING_WRONG, flag, "%s holds no certificates (PEM)", path);
 	else if (fault)
 		finding(f, FINDING_WRONG, flag, "%s %s", path, fault);
+	else if (is_cert && tls_judge_time(path, WEEK_S))
+		finding(f, FINDING_WARNING, flag, "%s expires within a week: renew it", path);
 	else if (is_secret && file.st_mode & (S_IRWXO | S_IWGRP))
 		finding(f, FINDING_WARNING, flag, "%s has mode %03o: other users may %s it; chmod 640 %s", path,
 			(unsigned int)file.st_mode & 0777, rights_of_others(file.st_mode), path);

@@ -500,6 +500,8 @@ Test(check, certificates_are_valid_now_and_fit_their_keys)
 			   "\"key\": \"%s\", \"secret-env\": \"SECRET\"}]}",
 			   late->cert, late->key));
 
+	expect(0, suite_text("warning  ingest-cert    %s expires within a week: renew it", good->cert), NULL,
+	       suite_text("config lint --ingest 127.0.0.1:0 --ingest-cert %s --ingest-key %s", good->cert, good->key));
 	for (size_t i = 0; i < 2; i++) {
 		expect(1, suite_text("wrong    %s-cert    %s has expired", names[i], late->cert), NULL,
 		       suite_text("config lint --ingest 127.0.0.1:0 --%s-cert %s --%s-key %s", names[i], late->cert,
