@@ -549,7 +549,7 @@ static void on_copied(struct store *s, const struct postgres_answer *answer)
 		return;
 	}
 	counters.copy_statements++;
-	measure(s, s->absent, s->absent);
+	measure(s, s->batch->count, s->absent);
 	caution_lower(s->has_looked ? &s->looked : &s->blind);
 	caution_lower(&s->alone);
 	s->has_posted = s->has_effects && effects_have_posted(answer);
