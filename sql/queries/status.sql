@@ -71,7 +71,7 @@ SELECT pg_catalog.json_build_object('listeners', coalesce(pg_catalog.json_agg(pg
 	'name', pg_catalog.left(listener, -17), 'consumer', consumer,
 	'checkin_s', greatest(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - seen_at)), 0),
 	'uptime_s', greatest(pg_catalog.floor(extract(epoch FROM pg_catalog.now() - started_at)), 0),
-	'started', pg_catalog.to_char(started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'),
+	'started', pg_catalog.to_char(least(started_at, seen_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'),
 	'seen', pg_catalog.to_char(seen_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'),
 	'version', coalesce(report->>'version', ''), 'redis', coalesce(report->>'redis', ''),
 	'in_flight', coalesce((report->>'in_flight')::bigint, 0), 'held', coalesce((report->>'held')::bigint, 0),

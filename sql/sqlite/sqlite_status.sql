@@ -11,7 +11,7 @@ SELECT json_object('outbox', json_object('pending', 0, 'oldest_s', 0, 'dead', 0,
 -- part listeners
 SELECT json_object('listeners', json_group_array(json_object('name', substr(listener, 1, length(listener) - 17),
 	'consumer', '', 'checkin_s', max(unixepoch('now') - unixepoch(seen_at), 0),
-	'uptime_s', max(unixepoch('now') - unixepoch(started_at), 0), 'started', started_at, 'seen', seen_at,
+	'uptime_s', max(unixepoch('now') - unixepoch(started_at), 0), 'started', min(started_at, seen_at), 'seen', seen_at,
 	'version', ifnull(report->>'version', ''), 'redis', ifnull(report->>'redis', ''),
 	'in_flight', ifnull(report->>'in_flight', 0), 'held', ifnull(report->>'held', 0),
 	'oldest_ms', ifnull(report->>'oldest_ms', 0),

@@ -237,6 +237,10 @@ Test(status, without_redis_a_listener_that_is_back_has_one_state)
 	run_await(db, 2, "! web-1 cannot store: killed\n", WAIT_MS, "status --redis none");
 	listener_start(&(struct listener_options){.database = db, .redis = "none"}, "--instance-id web-1");
 	run_await(db, 0, NULL, WAIT_MS, "status --redis none");
+	/* The clock was an hour ahead when it started. */
+	database_exec(db, "UPDATE wsonce_listeners SET started_at = now() + interval '1 h' WHERE started_at > now() - "
+			  "interval '1 m'");
+	cr_assert_eq(run_on(db, "status --redis none").status, 0);
 }
 
 /* Redis knows it. */
