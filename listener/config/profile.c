@@ -749,7 +749,7 @@ static bool is_asked_on(const struct profile *p, const char *occasion)
 	json_t *word;
 
 	json_array_foreach(p->fill.on, i, word) if (strcmp(json_string_value(word), occasion) == 0) return true;
-	return !p->fill.on;
+	return p->fill.http && !p->fill.on;
 }
 
 /* Sets defaults that depend on the rules. */

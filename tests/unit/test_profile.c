@@ -254,6 +254,17 @@ static struct profile *parse(const char *text, const char *overrides)
 	return p;
 }
 
+/* The feed itself sends again what is behind the cursor, so a spool does not answer for it. */
+Test(profile, without_fill_nothing_is_asked_for)
+{
+	struct profile *p = parse(WITH("\"cursor\": {\"kind\": \"max\"}, \"gap\": {\"key\": \"/k\", \"seq\": "
+				       "\"/n\", \"contiguous\": true}"),
+				  NULL);
+
+	cr_assert(!p->fill.on_reconnect && !p->fill.on_hole);
+	profile_free(p);
+}
+
 Test(profile, members_have_their_defaults)
 {
 	struct profile *p =
