@@ -752,19 +752,35 @@ static bool is_asked_on(const struct profile *p, const char *occasion)
 	return p->fill.http && !p->fill.on;
 }
 
+/* True if the feed itself is told the cursor, not only the HTTP interface of "fill". */
+static bool is_cursor_sent(const struct profile *p)
+{
+	json_auto_t *rest = json_copy(p->root);
+	AUTO_FREE char *text = NULL;
+
+	json_object_del(rest, "fill");
+	text = json_dumps(rest, 0);
+	return text && (strstr(text, "$cursor") || strstr(text, "cursor}"));
+}
+
 /* Sets defaults that depend on the rules. */
 static void complete(struct profile *p)
 {
+	bool has_cursor = p->cursor.kind != CURSOR_NONE;
+
 	if (p->shard.var && !p->overlap_s)
 		p->overlap_s = OVERLAP_S;
 	p->fill.on_hole = p->gap.contiguous && is_asked_on(p, "hole");
-	p->fill.on_reconnect = p->cursor.kind != CURSOR_NONE && is_asked_on(p, "reconnect");
+	p->fill.on_reconnect = has_cursor && is_asked_on(p, "reconnect");
 	for (size_t i = 0; i < p->rule_count; i++) {
 		if (p->rules[i].ack && !p->ack_mode)
 			p->ack_mode = ACK_MODE_EACH;
 		if (p->rules[i].overlap && !p->overlap_s)
 			p->overlap_s = OVERLAP_S;
 	}
+	p->resends = (has_cursor && (!p->fill.on_reconnect || is_cursor_sent(p))) ||
+		     (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE);
+	p->forgets = p->url_resume && !has_cursor; /* only stored cursors outlive the process */
 }
 
 /* --- the profile --- */

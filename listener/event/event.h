@@ -55,7 +55,8 @@ struct sender {
 	void (*answer)(struct sender *s, const struct event *ev, enum outcome outcome);
 	const char *name; /* name of its token or certificate, or NULL */
 	uint64_t n;       /* the sender's number for the message being handed in or answered */
-	bool resends;     /* resends messages that were not answered */
+	bool resends;     /* resends messages that were not answered, */
+	bool forgets;     /* but not to another process */
 };
 
 /* A received message that belongs to an event. */

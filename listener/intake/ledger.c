@@ -302,8 +302,11 @@ static struct entry *open_entry(struct ledger *l)
 	if (l->open)
 		return l->open;
 	l->open = memory_calloc(1, sizeof(*l->open));
-	l->open->sender = (struct sender){
-		.answer = on_answer, .name = l->settings.name, .n = l->n, .resends = l->settings.resends};
+	l->open->sender = (struct sender){.answer = on_answer,
+					  .name = l->settings.name,
+					  .n = l->n,
+					  .resends = l->settings.resends,
+					  .forgets = l->settings.forgets};
 	l->open->ledger = l;
 	l->open->is_open = true;
 	list_append(&l->entries, &l->open->link);

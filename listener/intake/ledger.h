@@ -30,7 +30,8 @@ struct ledger_settings {
 	bool is_lasting;      /* the cursor is shared by all connections, so it still moves after this one ends */
 	bool is_held;         /* cursors do not count until ledger_release */
 	bool is_cumulative;   /* an ack covers all frames before it, too */
-	bool resends;         /* the other side sends again what did not settle */
+	bool resends;         /* the other side sends again what did not settle, */
+	bool forgets;         /* but not to another process */
 	bool is_at_once;      /* an ack is due on arrival, not when its frame is durable */
 	size_t max_unacked;   /* limit of frames that wait for their acks; 0: none */
 	const char *name;     /* name of the producer's token; NULL: none */

@@ -381,8 +381,8 @@ static void *on_open(void *arg, struct feed_connection *conn)
 		.is_lasting = p->cursor.kind == CURSOR_MAX && p->cursor.scope == SCOPE_SOURCE,
 		.is_held = p->cursor.hold_until != NULL,
 		.is_cumulative = p->ack_mode == ACK_MODE_CUMULATIVE,
-		.resends = (p->cursor.kind != CURSOR_NONE && !p->fill.on_reconnect) ||
-			   (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE),
+		.resends = p->resends,
+		.forgets = p->forgets,
 		.is_at_once = p->ack_on == ACK_ON_RECEIVE,
 		.max_unacked = (size_t)p->max_unacked,
 		.ledgers = &s->ledgers,

@@ -62,18 +62,18 @@ static const char *name_of(struct spooling *s, struct slice text)
 
 /* --- what is written --- */
 
-/* True if its sender would resend it. */
-static bool is_repeated(const struct event *ev)
+/* True if its sender would resend it; even after our death if is_lasting. */
+static bool is_repeated(const struct event *ev, bool is_lasting)
 {
 	for (const struct copy *c = &ev->first; c; c = c->next)
-		if (c->sender && c->sender->resends)
+		if (c->sender && c->sender->resends && !(is_lasting && c->sender->forgets))
 			return true;
 	return false;
 }
 
 bool spooling_take(struct spooling *s, struct event *ev, bool is_ours)
 {
-	if (!s->spool || is_repeated(ev))
+	if (!s->spool || is_repeated(ev, true))
 		return false;
 	list_append(&s->fresh, &ev->spool_link);
 	ev->is_unclaimed = !s->after_us && ev->state == EV_CLAIMING && !spool_is_out(s->spool);
@@ -216,7 +216,7 @@ static void on_doubt(void *arg)
 static bool may_leave(const struct event *ev)
 {
 	return (ev->state == EV_HELD || ev->state == EV_BATCHED) && ev->is_in_table && !ev->behind &&
-	       !event_has_failed(ev) && !is_repeated(ev) && !ev->order;
+	       !event_has_failed(ev) && !is_repeated(ev, false) && !ev->order;
 }
 
 /* Counts this event on its lines: its record names only one source and no line. */
