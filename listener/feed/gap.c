@@ -37,7 +37,7 @@ struct gaps *gaps_new(void)
 	return memory_calloc(1, sizeof(struct gaps));
 }
 
-void gaps_free(struct gaps *g)
+void gaps_forget(struct gaps *g)
 {
 	struct series *s, *after;
 
@@ -49,6 +49,12 @@ void gaps_free(struct gaps *g)
 		free(s);
 	}
 	free(g->nameless);
+	g->nameless = NULL;
+}
+
+void gaps_free(struct gaps *g)
+{
+	gaps_forget(g);
 	free(g);
 }
 

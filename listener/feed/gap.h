@@ -24,6 +24,8 @@ struct gaps_count {
 };
 
 struct gaps *gaps_new(void);
+/* Forgets the last numbers, but not the counts. */
+void gaps_forget(struct gaps *g);
 void gaps_free(struct gaps *g); /* NULL is allowed, also below */
 
 /* Records the sequence number seq (JSON) of the series key, a text; {NULL, 0} is a series like any other. Ignores a seq

@@ -811,6 +811,11 @@ void feed_client_stop(struct feed_client *c, unsigned int code)
 		set_state(c, STATE_STANDBY);
 }
 
+void feed_client_forget_numbers(struct feed_client *c)
+{
+	gaps_forget(c->gaps);
+}
+
 /* Returns true if a connection is open. Else starts a new one: the old one's first messages are already rendered, and
  * the reason for which a source has stopped may be gone. */
 static bool begin_change(struct feed_client *c)

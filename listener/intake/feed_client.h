@@ -62,6 +62,9 @@ void feed_client_stop(struct feed_client *c, unsigned int code);
  * the source uses that one. reason is one sentence. */
 void feed_client_redial(struct feed_client *c, const char *reason);
 
+/* Call when others read the source from now on: what they get is not missing here. */
+void feed_client_forget_numbers(struct feed_client *c);
+
 /* Replaces the session, which the caller frees. Only while the client is stopped. */
 void feed_client_set_session(struct feed_client *c, struct session *session);
 

@@ -213,6 +213,12 @@ static void leave_it(struct profiled *s, unsigned int code)
 	renew_session(s);
 }
 
+static void leave_to_others(struct profiled *s)
+{
+	feed_client_forget_numbers(s->client);
+	leave_it(s, (unsigned int)s->profile->close_code_on_stop);
+}
+
 void profiled_set_turn(struct profiled *s, bool is_ours)
 {
 	if (s->profile->fleet == FLEET_EXCLUSIVE)
@@ -221,7 +227,7 @@ void profiled_set_turn(struct profiled *s, bool is_ours)
 	if (may_go(s))
 		go(s);
 	else
-		leave_it(s, (unsigned int)s->profile->close_code_on_stop);
+		leave_to_others(s);
 }
 
 /* --- a shard --- */
@@ -252,7 +258,7 @@ void profiled_change(struct profiled *s, const json_t *fresh)
 {
 	take_items(s);
 	if (s->profile->shard.is_idle)
-		leave_it(s, (unsigned int)s->profile->close_code_on_stop);
+		leave_to_others(s);
 	else if (feed_client_view(s->client).is_standby && may_go(s))
 		go(s);
 	else if (s->profile->shard.subscribe)

@@ -3,10 +3,13 @@
 #include "bench.h"
 
 #define SETTLED_MS 30000
+#define LEFT_MS    60000
 #define NEWCOMERS  5
 #define SOURCES    8
 
 static struct feed *feed;
+static struct fleet fleet;
+static int sent;
 
 /* A fleet of one whose profile has these printf-like members; %d in them is the feed's port. */
 #define START(...) \
@@ -362,4 +365,42 @@ Test(fill, holes_without_end_are_given_up_in_one_line)
 	cr_assert_eq(listener_count_logged(listener, "cannot fetch all events that a source did not send"), 1);
 	cr_assert(listener_has_logged(listener, "too many holes wait"));
 	cr_assert_eq(stored("true"), 600);
+}
+
+static bool reads(int i)
+{
+	return listener_page_has(
+		fleet.listeners[i], "/metrics",
+		suite_text("source_up{source=\"played\",url=\"ws://127.0.0.1:%d/***\"} 1\n", feed_port(feed)));
+}
+
+/* Sends the next number. A reader leaves a source only to one that hears it. */
+static bool is_left_to(int i)
+{
+	send_number(++sent);
+	return reads(i) && !reads(!i);
+}
+
+/* Numbers that another reader had meanwhile are not missing. */
+Test(fill, a_reader_whose_turn_it_is_again_misses_nothing)
+{
+	const char *config =
+		suite_file("readers.json",
+			   suite_text("{\"sources\": [{\"name\": \"played\", " URL GAP RULES "}]}", feed_port(feed)));
+	int first;
+
+	fleet_launch(&fleet, 2, NULL, NULL, suite_text("--readers 1 --config %s", config));
+	listener_wait_ready(fleet.listeners[0]);
+	listener_wait_ready(fleet.listeners[1]);
+	wait_pause_ms(7000); /* by then they know each other */
+	await(is_left_to(0) || is_left_to(1), LEFT_MS);
+	first = reads(1);
+	for (int turn = 0; turn < 2; turn++) {
+		listener_kill(fleet.listeners[first]);
+		await(is_left_to(!first), LEFT_MS);
+		fleet_launch_one(&fleet, first);
+		await(is_left_to(first), LEFT_MS);
+	}
+	cr_assert_eq(listener_metric(fleet.listeners[!first], "wsonce_feed_missing_total{source=\"played\"}"), 0);
+	fleet_end(&fleet);
 }
