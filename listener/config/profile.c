@@ -778,8 +778,9 @@ static void complete(struct profile *p)
 		if (p->rules[i].overlap && !p->overlap_s)
 			p->overlap_s = OVERLAP_S;
 	}
-	p->resends = (has_cursor && (!p->fill.on_reconnect || is_cursor_sent(p))) ||
-		     (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE);
+	p->cursor.is_for_fill = p->fill.on_reconnect && !is_cursor_sent(p);
+	p->resends =
+		(has_cursor && !p->cursor.is_for_fill) || (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE);
 	p->forgets = p->url_resume && !has_cursor; /* only stored cursors outlive the process */
 }
 

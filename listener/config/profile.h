@@ -155,6 +155,7 @@ struct profile {
 		enum profile_cursor_format format;
 		bool clamp_now;
 		const json_t *hold_until; /* object of conditions; NULL if none */
+		bool is_for_fill;         /* the feed is not told it */
 	} cursor;
 	enum profile_ack_mode ack_mode;
 	enum profile_ack_on ack_on;

@@ -319,7 +319,7 @@ static void drop_withheld(struct feed_client *c)
 /* Drops the cursor if the feed refused it, since it would refuse it again. end is NULL if we closed the connection. */
 static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 {
-	struct slice mark = session_mark(c->p.session);
+	struct slice mark = c->p.profile->cursor.is_for_fill ? (struct slice){NULL, 0} : session_mark(c->p.session);
 	bool is_mute =
 		end &&
 		(end->was_open

@@ -145,7 +145,10 @@ Test(fill, what_came_while_nobody_was_connected_is_asked_for_by_the_cursor)
 	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
 	feed_send_text(feed, "{\"id\":\"e-1\",\"seq\":1}");
 	await(bench_count("cursors") == 1, SETTLED_MS);
+	feed_refuse(feed, 410); /* not for the cursor, of which it does not know */
 	feed_drop_all(feed);
+	await(feed_refusals(feed) >= 1, SETTLED_MS);
+	feed_refuse(feed, 0);
 	await(feed_connections(feed) >= 2, SETTLED_MS);
 	feed_send_text(feed, "{\"id\":\"e-6\",\"seq\":6}");
 	await(listener_metric(listener, "wsonce_fill_calls_total") >= 2, SETTLED_MS, "it counts as the end");
