@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -214,6 +215,8 @@ static bool may_resume(const struct session *s, int64_t now_ms, int64_t closed_m
 
 	if (closed_ms < 0 || !p->url_resume || !*p->url_resume || !template_is_complete(p->url_resume, &s->vars))
 		return false;
+	if (!closed_ms && s->cursor.mark.kind != MARK_NONE) /* it was stored, perhaps by another process */
+		return !p->resume_window_s || time(NULL) - s->cursor.moved_s <= p->resume_window_s;
 	return s->is_recording || !p->resume_window_s || (closed_ms && now_ms - closed_ms <= p->resume_window_s * 1000);
 }
 

@@ -538,6 +538,20 @@ Test(session, resume_is_for_its_window, .fini = end)
 	cr_assert_str_eq(dial.url, "wss://h/p?q=1");
 }
 
+/* As after a restart. */
+Test(session, a_stored_cursor_is_for_the_window_too, .fini = end)
+{
+	struct session_dial dial;
+
+	begin(RESUME);
+	cr_assert(session_restore(heard.session, (struct slice){"12", 2}, time(NULL) - 40));
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_str_eq(dial.url, "wss://h/p?q=1");
+	cr_assert(session_restore(heard.session, (struct slice){"12", 2}, time(NULL) - 20));
+	session_connect(heard.session, 1, 0, 0, &dial);
+	cr_assert_str_eq(dial.url, "wss://r/7");
+}
+
 Test(session, successor_goes_on_with_variables_and_cursor, .fini = end)
 {
 	begin("\"cursor\": {\"kind\": \"last\"}, \"vars\": {\"own\": 1}, "
