@@ -2,11 +2,13 @@
  * rows themselves are slow, a quarter of that time, and no more than stall.c waits for. store_postgres.c applies it. */
 #include "store/limit.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define FIT_STATEMENTS 32   /* timely statements before a larger one is tried: a timeout costs a few percent */
-#define SLOW_ROW_MS    2    /* ms: a row that takes this long has a slow handler or trigger */
-#define TARGET_MS      2000 /* less than half of STALL_MOST_MS */
+#define FIT_STATEMENTS   32   /* timely statements before a larger one is tried: a timeout costs a few percent */
+#define ALIKE_STATEMENTS 8    /* slow ones of about the same size before one of another size is tried */
+#define SLOW_ROW_MS      2    /* ms: a row that takes this long has a slow handler or trigger */
+#define TARGET_MS        2000 /* less than half of STALL_MOST_MS */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -28,19 +30,38 @@ void limit_lower(struct limit *l, size_t rows)
 	l->fit = FIT_STATEMENTS;
 }
 
-/* Returns how many rows take target_ms, judging by these. If it is the statement that takes long, as with a slow disk,
- * there is no limit: fewer rows would only mean more statements. */
-static size_t measure(const struct limit *l, size_t rows, int64_t took_ms)
+/* Returns how many rows take target_ms, judging by these. If it is the statement that takes long, as with a slow disk
+ * or a standby far away, there is no limit: fewer rows would only mean more statements. A statement of another size
+ * shows that, so one is tried now and then. */
+static size_t measure(struct limit *l, struct timed now)
 {
-	if (took_ms <= l->target_ms / 8 || took_ms < (int64_t)rows * SLOW_ROW_MS)
+	struct timed was = l->slow, large = was.rows > now.rows ? was : now, small = was.rows > now.rows ? now : was;
+	bool is_other = small.rows * 4 <= large.rows * 3;
+	size_t most;
+
+	if (now.ms <= l->target_ms / 16 || now.ms < (int64_t)now.rows * SLOW_ROW_MS) {
+		l->slow.rows = 0;
 		return SIZE_MAX;
-	return (size_t)((int64_t)rows * l->target_ms / took_ms) + 1;
+	}
+	most = now.ms <= l->target_ms / 8 ? SIZE_MAX : (size_t)((int64_t)now.rows * l->target_ms / now.ms) + 1;
+	if (!is_other && --l->alike)
+		return most;
+	l->slow = now;
+	l->alike = ALIKE_STATEMENTS;
+	if (most == SIZE_MAX)
+		return most;
+	if (!is_other || !small.rows || 2 * small.ms > 3 * large.ms) /* nothing to compare with */
+		return now.rows > 1 ? smaller(most, now.rows / 2) : 2;
+	/* Are the additional rows less than half of the time that they would take if all of it were that of rows? */
+	return 2 * (large.ms - small.ms) * (int64_t)large.rows < large.ms * (int64_t)(large.rows - small.rows)
+		       ? SIZE_MAX
+		       : most;
 }
 
 /* Doubles up to what was measured, or to a size that took too long, which it tries again after FIT_STATEMENTS. */
 void limit_raise(struct limit *l, size_t rows, size_t stored, int64_t took_ms)
 {
-	size_t most = 2 * stored > rows ? measure(l, stored, took_ms) : SIZE_MAX;
+	size_t most = 2 * stored > rows ? measure(l, (struct timed){stored, took_ms}) : SIZE_MAX;
 
 	l->rows = smaller(l->rows, most);
 	if (rows < l->rows || l->rows == l->most || l->rows * 2 > most)

@@ -5,12 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct timed {
+	size_t rows;
+	int64_t ms;
+};
+
 struct limit {
-	size_t rows;       /* limit for the next statement, at least 1 */
-	size_t most;       /* maximum of rows */
-	int64_t target_ms; /* how long a statement of slow rows should take */
-	size_t too_many;   /* the smallest number of rows that took too long; SIZE_MAX if none did */
-	unsigned int fit;  /* full statements to go before too_many is tried again */
+	size_t rows;        /* limit for the next statement, at least 1 */
+	size_t most;        /* maximum of rows */
+	int64_t target_ms;  /* how long a statement of slow rows should take */
+	size_t too_many;    /* the smallest number of rows that took too long; SIZE_MAX if none did */
+	unsigned int fit;   /* full statements to go before too_many is tried again */
+	struct timed slow;  /* the last slow statement of another size, with which others are compared; rows 0: none */
+	unsigned int alike; /* statements of about its size to go before another size is tried */
 };
 
 /* Starts with `first` rows. The limit never exceeds `most`. */
