@@ -147,20 +147,15 @@ static void add_setting(void *arg, const struct config_redacted *setting)
 static json_t *describe_settings(const struct config *c)
 {
 	json_t *settings = json_object();
-	AUTO_BYTES profiles = {0};
 
 	config_each(c, add_setting, settings);
-	for (size_t i = 0; i < c->feed_count; i++) {
+	for (size_t i = 0; i < c->feed_count; i++) { /* files of one name may differ */
 		AUTO_FREE char *text = json_dumps(c->feeds[i]->root, JSON_SORT_KEYS);
-		char digest[12];
+		AUTO_FREE char *key = memory_printf("feed %s", c->feeds[i]->name);
 
-		snprintf(digest, sizeof(digest), " %04x", (unsigned int)(hash_text(text, strlen(text)) & 0xffff));
-		bytes_add_text(&profiles, i ? ", " : "");
-		bytes_add_text(&profiles, c->feeds[i]->name);
-		bytes_add_text(&profiles, digest);
+		json_object_set_new(settings, key,
+				    json_sprintf("%04x", (unsigned int)(hash_text(text, strlen(text)) & 0xffff)));
 	}
-	if (profiles.len) /* files of one name may differ */
-		json_object_set_new(settings, "profiles", json_stringn(profiles.at, profiles.len));
 	return settings;
 }
 

@@ -291,14 +291,17 @@ Test(status, profiles_of_one_name_that_differ_are_told)
 	struct feed *feed = feed_new();
 
 	for (int i = 1; i <= 2; i++) {
-		const char *text =
-			suite_text("{\"name\": \"feed\", \"url\": \"%s\", \"rules\": [{\"action\": \"event\", "
-				   "\"id\": [[\"/%d\"]]}]}",
-				   feed_url(feed), i);
+		static const char *const names[] = {"orders-of-shops-in-the-north", "feed"};
+		const char *files[2];
 
-		start(suite_text("web-%d", i), suite_text("--feed %s", suite_file("feed.json", text)), NULL);
+		for (int k = 0; k < 2; k++)
+			files[k] = suite_file(names[k], suite_text("{\"name\": \"%s\", \"url\": \"%s\", \"rules\": "
+								   "[{\"action\": \"event\", \"id\": [[\"/%d\"]]}]}",
+								   names[k], feed_url(feed), k * i));
+		start(suite_text("web-%d", i), suite_text("--feed %s --feed %s", files[0], files[1]), NULL);
 	}
-	await(says("--profiles differs:\n  feed "), WAIT_MS, "%s", run_on(db, "status").output);
+	await(says("--feed feed differs:\n  "), WAIT_MS, "%s", run_on(db, "status").output);
+	cr_assert_not(says("--feed orders"));
 	feed_free(feed);
 }
 
