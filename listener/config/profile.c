@@ -779,8 +779,7 @@ static void complete(struct profile *p)
 			p->overlap_s = OVERLAP_S;
 	}
 	p->cursor.is_for_fill = p->fill.on_reconnect && !is_cursor_sent(p);
-	p->resends =
-		(has_cursor && !p->cursor.is_for_fill) || (p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE);
+	p->resends = p->ack_mode != ACK_MODE_NONE && p->ack_on == ACK_ON_DURABLE;
 	p->forgets = p->url_resume && !has_cursor; /* only stored cursors outlive the process */
 }
 

@@ -409,6 +409,7 @@ static void event_free(struct events *es, struct event *ev)
 	es->bytes -= ev->bytes;
 	es->messages -= ev->copies;
 	es->deferred -= ev->wait == WAIT_LEADER;
+	es->back -= ev->is_back;
 	if (ev->is_in_table)
 		take_out_of_table(es, ev);
 	for (struct copy *c = ev->first.next, *next; c; c = next) {

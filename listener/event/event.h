@@ -88,6 +88,7 @@ struct event {
 	bool is_in_table;
 	bool is_loose; /* has an id, was refused without a claim, and is not in the table */
 	bool has_time;
+	bool is_back;           /* was only on disk, so its source has an answer */
 	bool is_unclaimed;      /* to be claimed when it is on disk */
 	bool is_ours;           /* argument for claiming_take() when its turn comes */
 	bool is_filling;        /* as in struct feed_event */
@@ -144,6 +145,7 @@ struct events {
 	size_t bytes;         /* sum of the events' bytes */
 	size_t messages;      /* messages in flight: the sum of the events' copies */
 	size_t away;          /* messages in flight that are only on disk */
+	size_t back;          /* events that were, and have come back */
 	size_t deferred;      /* events in WAIT_LEADER */
 };
 

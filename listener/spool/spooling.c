@@ -280,6 +280,8 @@ static void shrink(struct spooling *s)
 void spooling_join(struct spooling *s, struct event *ev, struct spool_segment *segment, uint64_t ordinal)
 {
 	spooling_settle(s, ev); /* one record is enough, and this one is on disk */
+	s->events->back += !ev->is_back;
+	ev->is_back = true;
 	ev->segment = segment;
 	ev->ordinal = ordinal;
 	list_remove(&ev->spool_link);

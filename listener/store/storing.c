@@ -225,6 +225,13 @@ void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg)
 	s->on_forgotten_arg = arg;
 }
 
+/* What is on disk alone has been answered. The cursor waits for it: the disk may be lost, and then the feed is asked.
+ */
+static bool is_cursor_due(const struct storing *s, bool is_end)
+{
+	return !s->events->away && !s->events->back && cursors_are_due(&s->cursors, is_end, now_ms(s));
+}
+
 static void send_cursors(struct storing *s)
 {
 	cursors_send(&s->cursors, now_ms(s));
@@ -258,7 +265,7 @@ bool storing_is_over(struct storing *s)
 {
 	const struct store_view v = store_view(s->first.store);
 
-	if (v.is_idle && cursors_are_due(&s->cursors, true, now_ms(s)))
+	if (v.is_idle && is_cursor_due(s, true))
 		send_cursors(s);
 	if (cursors_are_sent(&s->cursors))
 		return false;
@@ -433,7 +440,7 @@ static void store_first(struct storing *s)
 		store_read_cursors(s->first.store, s->reading.sources, s->reading.count);
 		return;
 	}
-	if (cursors_are_due(&s->cursors, s->is_draining, now_ms(s))) {
+	if (is_cursor_due(s, s->is_draining)) {
 		send_cursors(s);
 		return;
 	}

@@ -104,6 +104,37 @@ Test(spool, what_left_memory_comes_back_when_postgres_does, .timeout = 120)
 	await(is_clean(), SOON_MS, "segments are left");
 }
 
+/* Its feed could send them again, but other feeds must be read, too, and it may not keep them for long. If the disk is
+ * lost, the feed is asked for what is behind the cursor. */
+Test(spool, a_cursor_waits_for_what_is_on_disk_alone, .timeout = 120)
+{
+	struct feed *feed = feed_new();
+
+	start(1, NULL,
+	      suite_text("--max-inflight-bytes 2MiB --feed %s",
+			 suite_file("numbered.json", suite_text("{\"name\": \"numbered\", \"url\": \"%s\", \"cursor\": "
+								"{\"kind\": \"max\"}, \"rules\": [{\"action\": "
+								"\"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}",
+								feed_url(feed)))));
+	feed_wait_clients(feed, 1, SOON_MS);
+	postgres_stop(postgres);
+	for (long n = 1; n <= 12000; n++) {
+		feed_sendf(feed, "{\"n\": %ld, \"text\": \"%0400d\"}", n, 0);
+		if (n % 500 == 0)
+			cr_assert(feed_flush(feed, SOON_MS), "a listener does not read the feed");
+	}
+	await(are_on_disk(6000), WHOLE_MS);
+	postgres_start(postgres);
+	do
+		cr_assert_eq(database_long(fleet.rows,
+					   "SELECT count(*) FROM cursors WHERE value::bigint > (SELECT count(*) "
+					   "FROM events)"),
+			     0);
+	while (database_long(fleet.rows, "SELECT count(*) FROM events") < 12000);
+	await(database_long(fleet.rows, "SELECT count(*) FROM cursors WHERE value = '12000'"), WHOLE_MS);
+	feed_free(feed);
+}
+
 /* The row says what it would have said without the outage. */
 Test(spool, a_row_keeps_its_source_and_its_time, .timeout = 120)
 {

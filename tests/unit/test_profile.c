@@ -254,7 +254,7 @@ static struct profile *parse(const char *text, const char *overrides)
 	return p;
 }
 
-/* The feed itself sends again what is behind the cursor, so a spool does not answer for it. */
+/* The feed itself sends again what is behind the cursor. */
 Test(profile, without_fill_nothing_is_asked_for)
 {
 	struct profile *p = parse(WITH("\"cursor\": {\"kind\": \"max\"}, \"gap\": {\"key\": \"/k\", \"seq\": "
