@@ -196,7 +196,7 @@ struct profile {
 	int64_t max_elements;      /* elements of one frame; further ones are rejected */
 	struct profile_rule *rules;
 	size_t rule_count;
-	bool resends;                 /* the feed sends again what did not settle, */
+	bool resends;                 /* the feed sends again what was not acked, */
 	bool forgets;                 /* but not to another process */
 	struct profile_rule fallback; /* the profile's default, for frames that match no rule */
 	/* Something valid that must be a mistake, such as a variable that nothing sets; "" if none. With a doubt, a

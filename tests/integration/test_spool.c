@@ -398,51 +398,21 @@ Test(spool, events_of_a_profile_in_a_segment_are_replayed_with_their_source_and_
 	feed_free(feed);
 }
 
-/* Starts one listener on a source that resumes with this variable, and has these further members. */
-static struct feed *start_profile(const char *variable, const char *members, const char *flags)
-{
-	struct feed *feed = feed_new();
-	const char *url = feed_url(feed);
-	const char *file =
-		suite_file("settings.json", suite_text("{\"sources\": [{\"name\": \"orders\", \"url\": \"%s\", "
-						       "\"url_resume\": \"%s?from=${%s}\", %s}]}",
-						       url, url, variable, members));
-
-	start(1, NULL, suite_text("--config %s %s", file, flags));
-	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
-	return feed;
-}
-
-/* With "fill" as well, the cursor must not pass what only this disk has: nobody would ask for it if it were lost. */
-Test(spool, what_a_feed_sends_again_after_the_cursor_is_not_written, .timeout = 120)
-{
-	struct feed *feed = start_profile("cursor",
-					  "\"cursor\": {\"kind\": \"max\"}, \"gap\": {\"key\": \"=all\", "
-					  "\"seq\": \"/n\", \"contiguous\": true}, \"fill\": {\"http\": {\"url\": "
-					  "\"http://127.0.0.1:1/\"}, \"events\": \"\"}, \"rules\": [{\"action\": "
-					  "\"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]",
-					  "--max-inflight-bytes 2MiB");
-
-	feed_send_text(feed, "{\"n\":1}");
-	await(database_long(fleet.rows, "SELECT count(*) FROM cursors") == 1, SOON_MS);
-	postgres_stop(postgres);
-	for (int n = 2; n <= 5000; n++)
-		feed_sendf(feed, "{\"n\":%d,\"more\":\"%0600d\"}", n, 0);
-	await(listener_metric(fleet.listeners[0], "wsonce_paused") == 1, WHOLE_MS);
-	cr_assert_eq(listener_metric(fleet.listeners[0], "wsonce_spooled_total"), 0);
-	feed_free(feed);
-}
-
 /* The token dies with the listener, so another process cannot resume. */
 Test(spool, what_a_feed_sends_again_only_to_the_same_process_is_written, .timeout = 120)
 {
-	struct feed *feed =
-		start_profile("token",
-			      "\"rules\": [{\"when\": {\"/token\": {\"exists\": true}}, \"capture\": "
-			      "{\"token\": \"/token\"}}, {\"action\": \"event\", \"id\": [[\"/n\"]], \"ack\": "
-			      "{\"ack\": \"${/n}\"}}]",
-			      "");
+	struct feed *feed = feed_new();
+	const char *url = feed_url(feed);
 
+	start(1, NULL,
+	      suite_text("--config %s",
+			 suite_file("settings.json",
+				    suite_text("{\"sources\": [{\"name\": \"orders\", \"url\": \"%s\", \"url_resume\": "
+					       "\"%s?from=${token}\", \"rules\": [{\"when\": {\"/token\": {\"exists\": "
+					       "true}}, \"capture\": {\"token\": \"/token\"}}, {\"action\": \"event\", "
+					       "\"id\": [[\"/n\"]], \"ack\": {\"ack\": \"${/n}\"}}]}]}",
+					       url, url))));
+	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
 	feed_send_text(feed, "{\"token\":\"t\"}");
 	postgres_stop(postgres);
 	for (int n = 1; n <= 20; n++)
