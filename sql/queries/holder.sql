@@ -4,9 +4,9 @@
 -- our sessions has waited for two seconds for one that hangs. sync_state and wait_event are NULL for a role without
 -- rights. If not, it may be a session that has written rows for more than a second and has not committed them: only who
 -- has just waited for a row may blame it. Says since when the session's transaction is open, if this role may see that.
--- Listeners and commands lock wsonce_epoch for a moment, which does not count; a session that only takes their name has
--- no right to. On another table, as a handler's, it has a lock that a session that has written rows waits for. Returns
--- one row or none: the sentence, and whether it is about rows.
+-- Listeners and commands lock wsonce_epoch for a moment, under any name, which does not count: of the sessions that may,
+-- it is one that holds others up and waits for nobody. On another table, as a handler's, it has a lock that a session
+-- that has written rows waits for. Returns one row or none: the sentence, and whether it is about rows.
 WITH ours AS MATERIALIZED (
 	SELECT c.oid, c.relname FROM pg_catalog.pg_class AS o JOIN pg_catalog.pg_class AS c USING (relnamespace)
 	WHERE o.oid = (SELECT tableoid FROM :schema.wsonce_schema LIMIT 1) AND c.relname IN ('events', 'dead_letters',
@@ -33,8 +33,9 @@ SELECT sentence, is_of_rows FROM (
 				AND coalesce(a.xact_start < pg_catalog.statement_timestamp() - interval '1 second', true)
 				AND EXISTS (SELECT FROM pg_catalog.pg_locks AS x WHERE x.pid = a.pid AND x.granted
 					AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock')))
-		AND NOT (relname = 'wsonce_epoch' AND a.application_name ~ '^wsonce'
-			AND pg_catalog.has_table_privilege(a.usesysid, ours.oid, 'UPDATE'))
+		AND NOT (relname = 'wsonce_epoch' AND pg_catalog.has_table_privilege(a.usesysid, ours.oid, 'UPDATE')
+			AND ((granted AND mode = 'RowShareLock') OR a.application_name ~ '^wsonce'
+				OR pg_catalog.pg_blocking_pids(a.pid) <> '{}'))
 		AND a.pid <> pg_catalog.pg_backend_pid()
 	UNION ALL
 	SELECT pg_catalog.concat('session ', a.pid, ' of role ', a.usename, ' (' || nullif(a.application_name, '') || ')',

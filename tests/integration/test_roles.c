@@ -135,22 +135,22 @@ Test(roles, a_reader_reads)
 	cr_assert(!database_long(db, "SELECT has_column_privilege('wsonce_reader', 'cursors', 'variables', 'SELECT')"));
 }
 
-/* What listeners and commands hold for a moment is told by nobody, whatever the role of status. But a role without
- * rights can lock by PREPARE. */
+/* What listeners and commands hold for a moment is told by nobody, whatever the role of status, and whatever name they
+ * have from PGAPPNAME or a pooler. But a role without rights can lock by PREPARE. */
 Test(roles, a_reader_does_not_blame_a_listener)
 {
 	static const char held[] =
-		"SET application_name = 'wsonce'; BEGIN; PREPARE held AS SELECT FROM wsonce_epoch FOR KEY SHARE";
+		"SET application_name = '%s'; BEGIN; PREPARE held AS SELECT FROM wsonce_epoch FOR KEY SHARE";
 
 	expect_run("wsonce_owner", 0, "migrate", "the schema is at version");
 	struct database *fellow = database_open(conninfo_of("wsonce_listener"));
-	database_exec(fellow, held);
+	database_exec(fellow, held, "orders");
 	const char *const env[] = {suite_text("WSONCE_POSTGRES=%s", conninfo_of("wsonce_reader")), NULL};
 	struct run run = run_in(env, "status --redis none");
 	cr_assert(strstr(run.output, "no listener is running") && !strstr(run.output, "wsonce_epoch"), "%s",
 		  run.output);
 	struct database *stranger = database_open(conninfo_of("wsonce_reader"));
-	database_exec(stranger, held);
+	database_exec(stranger, held, "wsonce");
 	expect_run("wsonce_reader", 2, "status",
 		   suite_text("session %ld of role wsonce_reader (wsonce) locks wsonce_epoch",
 			      database_long(stranger, "SELECT pg_backend_pid()")));
