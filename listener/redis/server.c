@@ -19,9 +19,10 @@
 #include "redis/sentinel.h"
 #include "redis/talk.h"
 
-#define RIGHTS_MAX 16   /* missing rights that are logged */
-#define SOON_MS    500  /* longest wait between tries if another server may take over */
-#define LATE_MS    2000 /* longest wait otherwise */
+#define RIGHTS_MAX  16   /* missing rights that are logged */
+#define REASONS_MAX 8    /* reasons of one spell of failures that are logged at once */
+#define SOON_MS     500  /* longest wait between tries if another server may take over */
+#define LATE_MS     2000 /* longest wait otherwise */
 
 static const char *const state_names[] = {"down", "connecting", "ready", "closing"};
 
@@ -44,25 +45,34 @@ struct server {
 	size_t rights_count;
 	int64_t ready_ms; /* when it became REDIS_READY */
 	struct log_spell losses;
+	uint64_t reasons[REASONS_MAX]; /* hashes of those that this spell has had */
+	size_t reason_count;
 	bool is_loss_told; /* the last loss was logged, so the next connection is, too */
 	bool is_policy_logged;
 	struct server_view view;
 	struct ending ending;
 };
 
-/* Logs a failure at once, and then once a minute. A second reason is logged at once, too. A second connection fails
+/* Logs a failure at once, and then once a minute. A new reason is logged at once, too. A second connection fails
  * together with the first, which logs the failure. */
 static void tell_failure(struct server *s, enum redis_state old, const char *event, const char *reason)
 {
-	bool is_new = old != REDIS_READY && strncmp(s->warned, reason, sizeof(s->warned) - 1) != 0, is_told;
+	uint64_t hash = hash_text(reason, strlen(reason));
+	bool is_told, is_new = old != REDIS_READY;
 
 	if (is_new)
 		snprintf(s->warned, sizeof(s->warned), "%s", reason);
 	if (s->settings.is_second)
 		return;
 	is_told = log_spell_on(&s->losses, (int64_t)uv_now(s->loop), event, reason);
-	if (is_new && s->losses.times == 2)
-		log_warn(event, "reason=%s", reason);
+	s->reason_count = s->losses.times == 1 ? 0 : s->reason_count;
+	for (size_t i = 0; i < s->reason_count; i++)
+		is_new &= s->reasons[i] != hash;
+	if (is_new && s->reason_count < REASONS_MAX) {
+		s->reasons[s->reason_count++] = hash;
+		if (!is_told)
+			log_warn(event, "reason=%s", reason);
+	}
 	s->is_loss_told = is_told || (old != REDIS_READY && s->is_loss_told);
 }
 

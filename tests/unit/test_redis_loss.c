@@ -537,6 +537,22 @@ Test(redis_loss, a_server_that_is_lost_again_and_stays_away_is_told_within_a_min
 	close_all();
 }
 
+/* It was restarted, and now something else is wrong with it. */
+Test(redis_loss, another_reason_is_told_at_once)
+{
+	open_all(false, NEVER, NODE_A, GARBAGE);
+	AWAIT(readies);
+	keep_log();
+	shut(NODE_A);
+	drop(conn_of(NODE_A));
+	pass(5000);
+	fails_at = AT_PING;
+	doors[NODE_A] = port_listen(ports[NODE_A]);
+	AWAIT(is_failed && readies == 2);
+	expect_lines(4, "event=\"cannot connect to redis\" reason=", "an answer is not RESP2");
+	close_all();
+}
+
 Test(redis_loss, a_server_that_is_away_at_the_start_is_told_once_a_minute)
 {
 	keep_log();
@@ -559,7 +575,7 @@ Test(redis_loss, a_second_connection_leaves_telling_to_the_first)
 	close_all();
 }
 
-/* Their reasons differ from the master's. */
+/* Their reasons differ from the master's, and are told once. */
 Test(redis_loss, sentinels_that_are_lost_with_the_master_are_told_once_a_minute)
 {
 	open_all(true, NEVER, NODE_A, CUT);
@@ -571,7 +587,7 @@ Test(redis_loss, sentinels_that_are_lost_with_the_master_are_told_once_a_minute)
 		if (conns[i].fd)
 			cut(&conns[i]);
 	pass(65000);
-	expect_lines(3, "event=\"redis connection is lost\"", " times=");
+	expect_lines(4, "event=\"redis connection is lost\"", " times=");
 	close_all();
 }
 
