@@ -218,7 +218,7 @@ static bool is_alive(const json_t *row, int heartbeat)
 }
 
 /* Adds the problems of a listener that is alive. */
-static void judge_listener(struct reading *r, const json_t *row, const char *trouble)
+static void judge_listener(struct reading *r, const json_t *row, const struct heartbeat *beat)
 {
 	static const char *const said[] = {"slow", "rejected", "spool", "holder"};
 	const json_t *report = json_object_get(row, "report");
@@ -226,8 +226,8 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 	json_t *webhook;
 	size_t i;
 
-	if (*trouble)
-		note(r, FLEET_DEGRADED, "%s cannot store: %s", name, trouble);
+	if (*beat->trouble)
+		note(r, FLEET_DEGRADED, "%s cannot store: %s", name, beat->trouble);
 	if (*member_text(report, "deliveries"))
 		note(r, FLEET_DEGRADED, "%s: deliveries to webhooks wait: %s", name, member_text(report, "deliveries"));
 	json_array_foreach(json_object_get(report, "webhooks_trouble"), i, webhook)
@@ -235,7 +235,8 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 	if (member_number(row, "checkin_s") > CHECKIN_LATE_S)
 		note(r, FLEET_DEGRADED, "%s has not checked in for %lld s", name,
 		     (long long)member_number(row, "checkin_s"));
-	if (*redis && strcmp(redis, "up") != 0 && strcmp(redis, "none") != 0)
+	if (*redis && strcmp(redis, "up") != 0 && strcmp(redis, "none") != 0 &&
+	    (beat->is_there < 1 || strcmp(redis, "down") != 0))
 		note(r, FLEET_DEGRADED, "%s: redis %s", name,
 		     strcmp(redis, "down") == 0      ? "is down"
 		     : strcmp(redis, "foreign") == 0 ? "is not used, because another database has the claim prefix"
@@ -251,14 +252,21 @@ static void judge_listener(struct reading *r, const json_t *row, const char *tro
 		     (long long)member_number(report, "oldest_ms") / 1000);
 }
 
-/* Seconds since the last message with data: as the listener says now, or else by its last check-in. */
-static void set_silence(struct reading *r, json_t *source, struct heartbeat *beat, int64_t checkin_s)
+/* Corrects the state of a source by the heartbeat, if the listener cannot store and so cannot check in. Sets the
+ * seconds since the last message with data: as the listener says now, or else by its last check-in. */
+static void bring_up_to_date(struct reading *r, json_t *source, struct heartbeat *beat, int64_t checkin_s)
 {
 	const struct peer *peer = roster_peer(&beat->roster, 1);
 	uint64_t id = (uint64_t)member_number(source, "id");
 	const struct heard *now = peer && id ? roster_source(peer, id) : NULL;
+	bool was_open = strcmp(member_text(source, "state"), "open") == 0;
 
 	json_object_del(source, "id");
+	if (*beat->trouble && now && (was_open ? now->is_failing && !now->is_open : now->is_open)) {
+		json_object_set_new(source, "state", json_string(was_open ? "down" : "open"));
+		json_object_set_new(source, "is_ready", json_boolean(!was_open));
+		json_object_del(source, "error");
+	}
 	if ((now && now->is_open) || strcmp(member_text(source, "state"), "standby") != 0)
 		json_object_set_new(r->read, member_text(source, "name"), json_true());
 	if (now && now->is_dialled && now->quiet_ms < ROSTER_QUIET_MOST_MS)
@@ -282,7 +290,7 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 		json_object_set_new(source, "messages_per_s",
 				    json_real((double)member_number(source, "messages") * 1000 /
 					      (double)(member_number(report, "period_ms") + 1)));
-		set_silence(r, source, beat, member_number(row, "checkin_s"));
+		bring_up_to_date(r, source, beat, member_number(row, "checkin_s"));
 		if (member_number(source, "barren"))
 			note(r, FLEET_DEGRADED, "%s: source %s: the last %lld messages became dead letters",
 			     member_text(row, "name"), member_text(source, "name"),
@@ -421,7 +429,7 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away%s",
 			     name, q ? ", or it uses another redis" : "");
 		if (is_here) {
-			judge_listener(r, row, beat->trouble);
+			judge_listener(r, row, beat);
 			add_sources(r, row, beat);
 		}
 		describe_listener(row, is_here);
