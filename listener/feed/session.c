@@ -215,9 +215,11 @@ static bool may_resume(const struct session *s, int64_t now_ms, int64_t closed_m
 
 	if (closed_ms < 0 || !p->url_resume || !*p->url_resume || !template_is_complete(p->url_resume, &s->vars))
 		return false;
+	if (s->is_recording || !p->resume_window_s)
+		return true;
 	if (!closed_ms && s->cursor.mark.kind != MARK_NONE) /* it was stored, perhaps by another process */
-		return !p->resume_window_s || time(NULL) - s->cursor.moved_s <= p->resume_window_s;
-	return s->is_recording || !p->resume_window_s || (closed_ms && now_ms - closed_ms <= p->resume_window_s * 1000);
+		return time(NULL) - s->cursor.moved_s <= p->resume_window_s;
+	return closed_ms && now_ms - closed_ms <= p->resume_window_s * 1000;
 }
 
 /* null, "", 0, false, [] and {} are not a URL. */
