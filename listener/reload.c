@@ -29,7 +29,11 @@ static void on_change(void *arg, const char *name, bool is_taken)
 /* Returns 0, or drops what was read and returns -1 with a sentence in error. */
 static int read_parts(const struct reload_parts *p, const struct config *fresh, char *error, size_t size)
 {
-	if (tls_trusts_read(error, size))
+	const char *why = config_judge_change(p->config, fresh);
+
+	if (why)
+		snprintf(error, size, "%s", why);
+	if (why || tls_trusts_read(error, size))
 		return -1;
 	if (!p->ingest || !ingest_read_again(p->ingest, fresh, error, size)) {
 		if (!p->posts || !posts_read_again(p->posts, fresh, error, size))

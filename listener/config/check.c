@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "base/tls.h"
 #include "base/url.h"
 #include "config/setting.h"
@@ -46,11 +47,37 @@ static const char *check_pair(const char *name, const char *cert, const char *ke
 	return NULL;
 }
 
-/* True if producers must show a token or a certificate. */
-static bool has_key(const struct config *c)
+/* True if producers must show a token or a certificate, or by HTTP a signature. */
+static bool has_key(const struct config *c, bool is_http)
 {
-	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca ||
-	       (c->ingest_profile && c->ingest_profile->tokens);
+	const json_t *own = c->ingest_profile ? c->ingest_profile->tokens : NULL;
+
+	return c->ingest_token || c->ingest_token_file || c->ingest_client_ca || json_array_size(own) ||
+	       json_object_size(own) || (is_http && c->ingest_webhook_secret_file);
+}
+
+/* True if an address, which stays in use until a restart, would lose its tokens at once. There may be a proxy in front
+ * of a loopback address. */
+static bool loses_key(const struct config *old, const struct config *now, const char *address, const char *fresh,
+		      bool is_http)
+{
+	return address && has_key(old, is_http) && !has_key(now, is_http) && !now->ingest_open &&
+	       !(url_is_loopback(address) && is_same_text(address, fresh));
+}
+
+const char *config_judge_change(const struct config *config, const struct config *fresh)
+{
+	struct config now = *config;
+
+	now.ingest_token = fresh->ingest_token;
+	now.ingest_token_file = fresh->ingest_token_file;
+	now.ingest_webhook_secret_file = fresh->ingest_webhook_secret_file;
+	now.ingest_open = fresh->ingest_open;
+	return loses_key(config, &now, now.ingest, fresh->ingest, false) ||
+			       loses_key(config, &now, now.ingest_http, fresh->ingest_http, true)
+		       ? "without a token anybody could send to the address of --ingest or --ingest-http, which stays "
+			 "in use until a restart: restart instead, or keep the token"
+		       : NULL;
 }
 
 /* Two servers cannot open the same port. */
@@ -76,8 +103,7 @@ static const char *check_ingest(const struct config *c)
 		return "--ingest-webhook-secret-file: needs --ingest-http, where webhooks are sent to";
 	if (c->ingest_cert && c->ingest_http && !c->ingest)
 		return "--ingest-cert: needs --ingest; the port of --ingest-http has no TLS";
-	if (c->ingest_http && !has_key(c) && !c->ingest_webhook_secret_file && !c->ingest_open &&
-	    !url_is_loopback(c->ingest_http))
+	if (c->ingest_http && !has_key(c, true) && !c->ingest_open && !url_is_loopback(c->ingest_http))
 		return "--ingest-http: the address is not loopback and there is no token, so anybody could send: give "
 		       "--ingest-token-file (or --ingest-token, or --ingest-webhook-secret-file), or --ingest-open if "
 		       "that is what you want";
@@ -87,7 +113,7 @@ static const char *check_ingest(const struct config *c)
 		       "give --ingest-token-file or --ingest-webhook-secret-file, too";
 	if (c->ingest_token && c->ingest_token_file)
 		return "--ingest-token and --ingest-token-file exclude each other: put the token into the file";
-	if (c->ingest && !has_key(c) && !c->ingest_open && !url_is_loopback(c->ingest))
+	if (c->ingest && !has_key(c, false) && !c->ingest_open && !url_is_loopback(c->ingest))
 		return "--ingest: the address is not loopback and there is no token, so anybody could send: give "
 		       "--ingest-token-file (or --ingest-token, or --ingest-client-ca), or --ingest-open if that is "
 		       "what you want";

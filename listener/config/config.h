@@ -162,6 +162,9 @@ typedef void config_change_cb(void *arg, const char *name, bool is_taken);
  * log-format, tokens and webhooks) to config. fresh gets the old values: free it once they are no longer used. */
 void config_change(struct config *config, struct config *fresh, config_change_cb *each, void *arg);
 
+/* Returns why the change must not be made while the listener runs, or NULL. */
+const char *config_judge_change(const struct config *config, const struct config *fresh);
+
 /* Overwrites secrets in argv, which other users can see. Do not use argv afterwards. */
 void config_hide(int argc, char **argv);
 

@@ -34,7 +34,7 @@ Test(doors, an_address_that_others_reach_needs_a_token_or_a_word)
 {
 	static const char *const addresses[] = {
 		"0.0.0.0:0", "*:0", "[::]:0", "192.0.2.1:9000", "events.example:9000", "127.evil.example:9000"};
-	char words[100];
+	char words[200];
 
 	for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
 		snprintf(words, sizeof words, "listen --ingest %s", addresses[i]);
@@ -42,6 +42,10 @@ Test(doors, an_address_that_others_reach_needs_a_token_or_a_word)
 	}
 	run_expect_refusal_in(NULL, "listen --ingest *:0 --ingest-open=no", "--ingest-open");
 	run_expect_refusal_in(NULL, "listen --ingest *:0 --ingest-open=perhaps", "--ingest-open");
+	snprintf(words, sizeof words, "listen --ingest *:0 --ingest-profile %s",
+		 suite_file("sink.json", "{\"ack\": 1, \"tokens\": [], \"rules\": [{\"action\": \"event\", "
+					 "\"id\": [[\"/id\"]]}]}"));
+	run_expect_refusal_in(NULL, words, "--ingest-open");
 }
 
 Test(doors, an_open_door_is_open)

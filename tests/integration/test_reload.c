@@ -139,6 +139,31 @@ Test(reload, where_a_token_is_needed_now_who_came_without_has_to_go)
 	peer_free(p);
 }
 
+/* The address changes at a restart only, and tokens at once. */
+Test(reload, an_address_does_not_lose_its_token_before_it_is_moved_or_closed)
+{
+	static const char *const hosts[] = {"0.0.0.0", "127.0.0.1"};
+
+	for (int i = 0; i < 2; i++) {
+		int port = port_reserve();
+
+		reloads = failures = 0;
+		write_settings(
+			suite_text("{\"ingest\": \"%s:%d\", \"ingest-token\": \"" OLD_TOKEN "\"}", hosts[i], port));
+		listener = listener_start(
+			&(struct listener_options){.database = db, .without_ingest = true, .ingest_port = port},
+			"--config %s", settings);
+		expect_refused("{\"ingest\": \"127.0.0.1:1\"}", "restart instead, or keep the token");
+		expect_refused("{\"source\": \"ws://127.0.0.1:1\"}", "restart instead, or keep the token");
+		cr_expect_eq(status_with(NULL), 401);
+		reload_as("{\"ingest\": \"127.0.0.1:1\", \"ingest-token\": \"" NEW_TOKEN "\"}");
+		cr_expect_eq(status_with(NULL), 401);
+		cr_expect_eq(status_with(NEW_TOKEN), 101);
+		cr_expect_eq(listener_stop(listener), 0);
+		listener = NULL;
+	}
+}
+
 Test(reload, another_file_of_tokens_takes_the_place_of_the_first)
 {
 	char *one = suite_file("one", "shop " OLD_TOKEN "\ntill till-till-till-till\n");
