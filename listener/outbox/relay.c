@@ -105,6 +105,7 @@ struct attempt {
 	struct relay *relay;
 	struct lane *lane;
 	int64_t leased_ms; /* real_ms() before the lease was sent */
+	int64_t lease_ms;  /* how long it lasts */
 	char *body;        /* NULL: in a request, or no longer needed */
 	size_t len;        /* length of the body; counted in target.bytes until the attempt has ended */
 	int number;        /* number of the attempt, counted since an operator's last retry */
@@ -252,10 +253,10 @@ static void give_back(struct attempt *a, int64_t wait_ms)
 }
 
 /* True if too little of the lease is left: a request must end before its lease does, or two listeners would deliver the
- * row. This happens after a SIGSTOP, or if the answer to the lease was late. */
+ * row. This happens after a SIGSTOP, if the answer to the lease was late, or if a reload made the timeout longer. */
 static bool is_late(const struct attempt *a)
 {
-	return real_ms() - a->leased_ms > LEASE_MARGIN_MS - SPARE_MS;
+	return real_ms() - a->leased_ms + a->lane->hook->webhook.timeout_ms > a->lease_ms - SPARE_MS;
 }
 
 /* Tokens in files are renewed while the listener runs. */
@@ -399,10 +400,18 @@ static void begin_waiting(struct lane *l)
 	}
 }
 
+/* True if the webhook has another URL by now, or none. */
+static bool is_retired(const struct hook *h)
+{
+	return !list_is_empty(&h->node);
+}
+
 static void take_outcome(struct attempt *a, const struct target_answer *answer, size_t count, uint32_t random)
 {
 	enum target_outcome outcome = target_take(&a->lane->target, answer, count, a->number, random, &a->wait_ms);
 
+	if (outcome == TARGET_GONE && is_retired(a->lane->hook))
+		outcome = TARGET_UNSENT; /* it says nothing about the new URL */
 	a->status = answer->status;
 	if (outcome != TARGET_DELIVERED)
 		a->answer = memory_strdup(answer->reason);
@@ -419,7 +428,8 @@ static void on_answered(void *arg, const struct target_answer *answer)
 	uint32_t random = target_is_success(answer->status) ? 0 : backoff_draw(); /* avoids a system call */
 
 	target_end(&l->target, q->count, q->is_probe);
-	target_hear(&l->target, answer, q->is_probe, now_ms(r), random);
+	if (!is_retired(l->hook))
+		target_hear(&l->target, answer, q->is_probe, now_ms(r), random);
 	list_each(node, after, &q->attempts)
 		take_outcome(list_entry(node, struct attempt, node), answer, q->count, random);
 	request_free(q);
@@ -456,6 +466,7 @@ static struct attempt *new_attempt(struct relay *r, struct lane *lane, const cha
 	lane->attempts++;
 	a->number = number;
 	a->leased_ms = r->asked_ms;
+	a->lease_ms = lane->hook->webhook.timeout_ms + LEASE_MARGIN_MS;
 	snprintf(a->row, sizeof(a->row), "%s", row);
 	return a;
 }

@@ -258,6 +258,28 @@ Test(relay, a_failure_is_recorded_with_its_words_and_the_wait)
 	cr_assert_gt(atoi(played_postgres_texts(5)), 0);
 }
 
+Test(relay, a_url_that_is_gone_does_not_pause_the_one_that_took_its_place)
+{
+	lease_row();
+	snprintf(webhook.digest, sizeof(webhook.digest), "another");
+	relay_change(relay);
+	answer(410);
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres_texts(2), "unsent");
+}
+
+/* Its lease could end before its request does. */
+Test(relay, a_row_that_was_leased_for_a_shorter_timeout_is_given_back)
+{
+	lease_times(2);
+	webhook.timeout_ms = 60000;
+	relay_change(relay);
+	answer(204);
+	cr_assert_null(answer_request);
+	wait_for(SQL_RECORD);
+	cr_assert_str_eq(played_postgres_texts(2), "delivered unsent");
+}
+
 /* Eight attempts were made where three are allowed, because listeners died. The next row gets the slot. */
 Test(relay, a_row_that_is_given_up_keeps_no_place)
 {
