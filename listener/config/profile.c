@@ -760,7 +760,7 @@ static bool is_cursor_sent(const struct profile *p)
 
 	json_object_del(rest, "fill");
 	text = json_dumps(rest, 0);
-	return text && (strstr(text, "\"$cursor\"") || strstr(text, "${cursor}"));
+	return text && (strstr(text, "\"$cursor\"") || strstr(text, "${cursor}") || strstr(text, "${text:cursor}"));
 }
 
 /* Sets defaults that depend on the rules. */

@@ -265,6 +265,26 @@ Test(profile, without_fill_nothing_is_asked_for)
 	profile_free(p);
 }
 
+Test(profile, a_cursor_in_any_form_is_sent_to_the_feed, .timeout = 10)
+{
+	static const char *const forms[] = {"\"${cursor}\"", "\"${text:cursor}\"", "{\"if\": \"$cursor\", \"then\": 1}",
+					    "1"};
+
+	for (size_t i = 0; i < 4; i++) {
+		char text[400];
+		struct profile *p;
+
+		snprintf(text, sizeof(text),
+			 WITH("\"cursor\": {\"kind\": \"max\"}, \"fill\": {\"http\": {\"url\": "
+			      "\"http://h/?c=${cursor}\"}, "
+			      "\"events\": \"\"}, \"on_open\": [%s]"),
+			 forms[i]);
+		p = parse(text, NULL);
+		cr_assert_eq(p->cursor.is_for_fill, i == 3, "%s", forms[i]);
+		profile_free(p);
+	}
+}
+
 Test(profile, members_have_their_defaults)
 {
 	struct profile *p =
