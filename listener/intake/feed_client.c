@@ -56,7 +56,7 @@ struct feed_client {
 	struct feed_connection *old;  /* its predecessor, which may still owe acks */
 	struct backoff backoff;
 	int64_t retry_ms;    /* loop clock, when to connect next; 0: not planned */
-	int64_t closed_ms;   /* loop clock, when the last connection ended; 0: none yet */
+	int64_t closed_ms;   /* loop clock, when the last connection that was not refused ended; 0: none yet */
 	int64_t refused_ms;  /* as in struct source_view */
 	size_t failures;     /* failures since the last good connection; selects the mirror */
 	bool has_ready;      /* the profile has a `ready` rule */
@@ -203,9 +203,14 @@ static int64_t draw_wait(struct feed_client *c)
 	return backoff_longest(&c->backoff);
 }
 
-/* Updates the failures after the connection, which was the current one, has ended. */
+/* Updates the failures after the connection, which was the current one, has ended. One that was refused does not count
+ * for resume_window_s. */
 static void judge_end(struct feed_client *c, const struct feed_connection *conn)
 {
+	int64_t opened_ms = feed_connection_opened_ms(conn);
+
+	if (feed_connection_is_good(conn) || (opened_ms && now_ms(c) - opened_ms >= MUTE_MS))
+		c->closed_ms = now_ms(c);
 	if (!backoff_judge(&c->backoff, feed_connection_is_good(conn), now_ms(c) - feed_connection_since_ms(conn)))
 		return;
 	c->warned_ms = c->has_asked = 0;
@@ -240,7 +245,6 @@ static void retry_later(struct feed_client *c, const char *reason, int64_t asked
 		    (long long)wait, c->failures);
 	c->has_asked |= is_long;
 	c->warned_ms = is_warning ? now_ms(c) : c->warned_ms;
-	c->closed_ms = now_ms(c);
 	c->retry_ms = now_ms(c) + wait;
 	set_state(c, STATE_DOWN);
 	if (!c->old) /* without a predecessor there is no deadline before then */

@@ -619,6 +619,21 @@ Test(feed_client, one_whose_url_to_resume_leads_nowhere_is_dialled_at_its_own_ag
 	expect_next_request("/feed ");
 }
 
+/* A refused connection does not count as the last one that ended. */
+Test(feed_client, one_that_refuses_to_resume_is_dialled_at_its_own_url_after_the_window)
+{
+	START(URL "\"url_resume\": \"ws://127.0.0.1:%d/resume?s=${s}\", \"resume_window_s\": 2, \"backoff\": "
+		  "{\"min_ms\": 1, \"max_ms\": 100}, \"rules\": [{\"when\": {\"/s\": {\"exists\": true}}, "
+		  "\"capture\": {\"s\": \"/s\"}}, " EVENT "]",
+	      feed_port(feed), feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
+	feed_send_text(feed, "{\"s\":\"abc\"}");
+	bench_expect_heard(feed, "id", "two");
+	feed_answer(feed, "/resume", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+	feed_close_all(feed, 1001);
+	expect_next_request("/feed ");
+}
+
 /* ---- hostile feeds ---- */
 
 /* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
