@@ -781,6 +781,11 @@ static void restore(void *arg, const struct record *r, const char *source, struc
 	}
 }
 
+static void on_lost(void *arg)
+{
+	storing_forget_cursors(((const struct pipeline *)arg)->storing);
+}
+
 static void release_claims(void *arg, struct event *const *evs, size_t n)
 {
 	const struct pipeline *p = arg;
@@ -952,7 +957,7 @@ static void open_stages(struct pipeline *p)
 	const struct storing_callbacks storing_on = {on_stale,    on_stored, on_dead_lettered, on_posted,
 						     on_database, on_epoch,  on_unusable,      p};
 	const struct claiming_callbacks claiming_on = {settle, try_other, on_foreign, p};
-	const struct spooling_callbacks spooling_on = {begin, release_claims, restore, on_left, p};
+	const struct spooling_callbacks spooling_on = {begin, release_claims, restore, on_lost, on_left, p};
 	const struct config *c = p->config;
 
 	age_limit_init(&p->stale, c);

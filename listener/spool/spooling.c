@@ -312,6 +312,7 @@ static void on_lost(void *arg, uint64_t n)
 	counters.spool_lost += n;
 	s->events->away -= n;
 	s->events->messages -= n;
+	s->on.on_lost(s->on.arg);
 }
 
 /* --- a turn, and the end --- */

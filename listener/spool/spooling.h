@@ -21,6 +21,8 @@ struct spooling_callbacks {
 	void (*release)(void *arg, struct event *const *evs, size_t n);
 	/* Makes an event from its record and the name of its source, which lives until spooling_free(), or is NULL. */
 	void (*restore)(void *arg, const struct record *r, const char *source, struct spool_segment *segment);
+	/* Events that were only on disk are lost. */
+	void (*on_lost)(void *arg);
 	/* After spooling_leave(): all events that can be written are on disk. */
 	void (*on_left)(void *arg);
 	void *arg;

@@ -225,6 +225,13 @@ void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg)
 	s->on_forgotten_arg = arg;
 }
 
+void storing_forget_cursors(struct storing *s)
+{
+	cursors_clear(&s->cursors);
+	if (s->on_forgotten)
+		s->on_forgotten(s->on_forgotten_arg);
+}
+
 /* What is on disk alone has been answered. The cursor waits for it: the disk may be lost, and then the feed is asked.
  */
 static bool is_cursor_due(const struct storing *s, bool is_end)
@@ -678,9 +685,7 @@ static void on_epoch(void *arg, uint32_t epoch)
 	if (!is_other)
 		return;
 	line_minutes_doubt_all(&line_minutes);
-	cursors_clear(&s->cursors);
-	if (s->on_forgotten)
-		s->on_forgotten(s->on_forgotten_arg);
+	storing_forget_cursors(s);
 }
 
 static void open_writer(struct storing *s, struct writer *w)

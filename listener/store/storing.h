@@ -80,6 +80,8 @@ void storing_read_cursors(struct storing *s, const char *const *sources, size_t 
 /* fn is called when the database has lost commits (see sql/migrations/005_epoch.sql): events and cursors that were
  * durable may be gone. Call storing_read_cursors, and ask the sources for everything since then. */
 void storing_on_forgotten(struct storing *s, void (*fn)(void *arg), void *arg);
+/* Does the same because events that cursors have passed are lost. */
+void storing_forget_cursors(struct storing *s);
 
 /* describe returns what the listener reports at each check-in, as in checkin.h. */
 void storing_on_checkin(struct storing *s, json_t *(*describe)(void *arg), void *arg);

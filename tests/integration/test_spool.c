@@ -135,6 +135,39 @@ Test(spool, a_cursor_waits_for_what_is_on_disk_alone, .timeout = 120)
 	feed_free(feed);
 }
 
+/* The feed is asked for them, and the cursor passes none. */
+Test(spool, what_the_disk_loses_is_asked_of_a_feed_with_a_cursor, .timeout = 120)
+{
+	struct feed *feed = feed_new();
+	const char *url = feed_url(feed);
+	const char *const remove[] = {"sh", "-c", suite_text("rm %s/base/spool-0/*.segment", suite_directory()), NULL};
+
+	start(1, NULL,
+	      suite_text(
+		      "--max-inflight-bytes 2MiB --config %s",
+		      suite_file("settings.json",
+				 suite_text("{\"sources\": [{\"name\": \"numbered\", \"url\": \"%s\", \"url_resume\": "
+					    "\"%s?from=${cursor}\", \"cursor\": {\"kind\": \"max\"}, \"rules\": "
+					    "[{\"action\": \"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}]}",
+					    url, url))));
+	feed_wait_clients(feed, 1, SOON_MS);
+	feed_send_text(feed, "{\"n\": 1}");
+	await(database_long(fleet.rows, "SELECT count(*) FROM cursors WHERE value = '1'") == 1, WHOLE_MS);
+	postgres_stop(postgres);
+	for (long n = 2; n <= 12000; n++) {
+		feed_sendf(feed, "{\"n\": %ld, \"text\": \"%0400d\"}", n, 0);
+		if (n % 500 == 0)
+			cr_assert(feed_flush(feed, SOON_MS), "a listener does not read the feed");
+	}
+	await(are_on_disk(11999), WHOLE_MS);
+	await(listener_metric(fleet.listeners[0], "wsonce_spool_away") > 1000, WHOLE_MS);
+	cr_assert_eq(process_run(remove, SOON_MS), 0);
+	postgres_start(postgres);
+	await(strstr(feed_request(feed), "?from=1 "), WHOLE_MS, "%s", feed_request(feed));
+	cr_assert_eq(database_long(fleet.rows, "SELECT value::bigint FROM cursors"), 1);
+	feed_free(feed);
+}
+
 /* The row says what it would have said without the outage. */
 Test(spool, a_row_keeps_its_source_and_its_time, .timeout = 120)
 {
