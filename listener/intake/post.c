@@ -372,6 +372,25 @@ static bool has_own_id(const struct post *p)
 	return true;
 }
 
+static bool has_signed(const struct post *p, const struct token *secret)
+{
+	const struct webhook_signed what = {
+		p->signed_by[SIGNED_ID], p->signed_by[SIGNED_TIMESTAMP], {p->body.at, p->body.len}};
+
+	return webhook_secret_has_signed(&secret->secret, &what, p->signed_by[SIGNED_SIGNATURES]);
+}
+
+/* True if a secret has signed the request, or, where it showed a token, signed it as well. */
+static bool is_signed(const struct post *p)
+{
+	const struct token *secret = p->tried;
+
+	if (p->signed_by[SIGNED_ID] && !secret)
+		while ((secret = tokens_next(p->posts->secrets, secret)) && !has_signed(p, secret))
+			;
+	return secret;
+}
+
 /* A signed event without an id of its own has that of its request, which several lines cannot share. */
 static void choose_profile(struct post *p, bool is_one)
 {
@@ -381,14 +400,14 @@ static void choose_profile(struct post *p, bool is_one)
 	p->profile = all->profile;
 	if (!p->profile && p->mode) {
 		p->profile = all->clouds;
-	} else if (!p->profile && id && is_one && !has_own_id(p)) {
+	} else if (!p->profile && id && is_one && !has_own_id(p) && is_signed(p)) {
 		p->profile = all->webhooks;
 		p->visitor.source = p->sender.name;
 	}
 	if (!p->profile)
 		return;
 	producer_profile_enter(p->profile, &p->visitor, p->sender.name, false, true, p);
-	p->visitor.webhook_id = id && is_utf8(id, strlen(id)) ? id : NULL;
+	p->visitor.webhook_id = id && is_utf8(id, strlen(id)) && is_signed(p) ? id : NULL;
 }
 
 static void refuse_line(struct post *p, const char *line, size_t len, const char *why)
@@ -535,10 +554,10 @@ static bool has_type(const char *type, const char *name)
 	return type && strncasecmp(type, name, len) == 0 && strchr("; \t", type[len]);
 }
 
-/* Keeps the headers of a request that needs a token but has none: the body may prove its signature. */
+/* Keeps the headers of a signed request. Without a token, its body has yet to prove the signature. */
 static void keep_signature(struct post *p, const struct http_request *r)
 {
-	p->is_unproved = true;
+	p->is_unproved = !p->token;
 	for (size_t i = 0; i < SIGNED_BY; i++)
 		p->signed_by[i] = memory_strdup(http_header(r, signed_by[i]));
 }
@@ -596,7 +615,7 @@ static struct http_refusal on_begin(void *arg, const struct http_request *r, voi
 	p->attributes = attributes;
 	charge(p, (long)attributes.size);
 	p->is_gzip = r->is_gzip;
-	if (!token && tokens_are_demanded(all->secrets))
+	if (may_be_signed(all, r))
 		keep_signature(p, r);
 	counters.ingest_posts += !p->is_unproved;
 	list_append(&all->all, &p->link);
@@ -684,11 +703,9 @@ static void welcome(struct post *p, struct token *token)
 static void verify(struct post *p)
 {
 	struct posts *all = p->posts;
-	const struct webhook_signed what = {
-		p->signed_by[SIGNED_ID], p->signed_by[SIGNED_TIMESTAMP], {p->body.at, p->body.len}};
 	struct token *token = p->tried = tokens_next(all->secrets, p->tried);
 
-	if (token && webhook_secret_has_signed(&token->secret, &what, p->signed_by[SIGNED_SIGNATURES])) {
+	if (token && has_signed(p, token)) {
 		welcome(p, token);
 	} else if (!token) {
 		counters.ingest_refused++;

@@ -159,6 +159,17 @@ Test(signed_posts, token_needs_no_signature_and_a_signature_no_token)
 	cr_assert_eq(status, 401, "a secret opens no WebSocket");
 }
 
+/* As wsonce sends with bearer-file, or a proxy adds a token. */
+Test(signed_posts, webhook_that_shows_a_token_as_well_has_the_id_of_its_request)
+{
+	const struct webhook both = {.body = CREATED, .headers = "Authorization: Bearer sixteen-bytes-or\r\n"};
+
+	start("--ingest-token sixteen-bytes-or");
+	http_expect(send_signed(both), "[\n{\"event_id\":\"msg_1\",\"status\":\"persisted\",\"n\":1}\n]\n");
+	http_expect(send_signed(both), "[\n{\"event_id\":\"msg_1\",\"status\":\"duplicate\",\"n\":1}\n]\n");
+	cr_expect_eq(bench_count("events WHERE event_id = 'msg_1' AND source = 'default'"), 1);
+}
+
 Test(signed_posts, without_tokens_every_request_is_signed)
 {
 	static const char request[] = "POST /events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
