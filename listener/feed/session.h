@@ -36,9 +36,8 @@ struct session_dial {
 
 /* Chooses the next connection. Call it once per connection, since it uses up a redirect from a rule. closed_ms is when
  * the last connection ended (0: none did, so the time of the stored cursor counts; -1: don't resume), on the clock of
- * now_ms; both are for resume_window_s. mirror
- * is 0 for `url` and n for the n-th mirror, modulo the number of URLs. With HOW_HTTP, make the call of url_http, pass
- * its answer to session_answer, and call session_renew. */
+ * now_ms; both are for resume_window_s. mirror is 0 for `url` and n for the n-th mirror, modulo the number of URLs.
+ * With HOW_HTTP, make the call of url_http, pass its answer to session_answer, and call session_renew. */
 void session_connect(struct session *s, int64_t now_ms, int64_t closed_ms, size_t mirror, struct session_dial *dial);
 /* The same connection with the current variables. Call after session_answer. */
 void session_renew(struct session *s, size_t mirror, struct session_dial *dial);

@@ -30,9 +30,9 @@ void limit_lower(struct limit *l, size_t rows)
 	l->fit = FIT_STATEMENTS;
 }
 
-/* Returns how many rows take target_ms, judging by these. If it is the statement that takes long, as with a slow disk
- * or a standby far away, there is no limit: fewer rows would only mean more statements. A statement of another size
- * shows that, so one is tried now and then. */
+/* Returns how many rows take about target_ms. If the statement itself is slow, as with a slow disk or a distant
+ * standby, there is no limit: fewer rows per statement would only mean more statements. To tell the two apart, it now
+ * and then compares statements of different sizes. */
 static size_t measure(struct limit *l, struct timed now)
 {
 	struct timed was = l->slow, large = was.rows > now.rows ? was : now, small = was.rows > now.rows ? now : was;

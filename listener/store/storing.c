@@ -232,8 +232,8 @@ void storing_forget_cursors(struct storing *s)
 		s->on_forgotten(s->on_forgotten_arg);
 }
 
-/* What is on disk alone has been answered. The cursor waits for it: the disk may be lost, and then the feed is asked.
- */
+/* Events that exist only on disk are already answered. The stored cursor must not pass them: if the disk is lost, the
+ * feed must send them again. */
 static bool is_cursor_due(const struct storing *s, bool is_end)
 {
 	return !s->events->away && !s->events->back && cursors_are_due(&s->cursors, is_end, now_ms(s));

@@ -104,25 +104,39 @@ Test(spool, what_left_memory_comes_back_when_postgres_does, .timeout = 120)
 	await(is_clean(), SOON_MS, "segments are left");
 }
 
-/* Its feed could send them again, but other feeds must be read, too, and it may not keep them for long. If the disk is
- * lost, the feed is asked for what is behind the cursor. */
-Test(spool, a_cursor_waits_for_what_is_on_disk_alone, .timeout = 120)
+/* Starts one listener with little memory on a feed with a cursor. */
+static struct feed *start_numbered(void)
 {
 	struct feed *feed = feed_new();
+	const char *url = feed_url(feed);
+	const char *profile = suite_text("{\"name\": \"numbered\", \"url\": \"%s\", \"url_resume\": "
+					 "\"%s?from=${cursor}\", \"cursor\": {\"kind\": \"max\"}, \"rules\": "
+					 "[{\"action\": \"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}",
+					 url, url);
 
-	start(1, NULL,
-	      suite_text("--max-inflight-bytes 2MiB --feed %s",
-			 suite_file("numbered.json", suite_text("{\"name\": \"numbered\", \"url\": \"%s\", \"cursor\": "
-								"{\"kind\": \"max\"}, \"rules\": [{\"action\": "
-								"\"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}",
-								feed_url(feed)))));
+	start(1, NULL, suite_text("--max-inflight-bytes 2MiB --feed %s", suite_file("numbered.json", profile)));
 	feed_wait_clients(feed, 1, SOON_MS);
-	postgres_stop(postgres);
-	for (long n = 1; n <= 12000; n++) {
+	return feed;
+}
+
+/* Sends the events from first to 12000, which a listener must read. */
+static void send_numbered(struct feed *feed, long first)
+{
+	for (long n = first; n <= 12000; n++) {
 		feed_sendf(feed, "{\"n\": %ld, \"text\": \"%0400d\"}", n, 0);
 		if (n % 500 == 0)
 			cr_assert(feed_flush(feed, SOON_MS), "a listener does not read the feed");
 	}
+}
+
+/* Its feed could send them again, but other feeds must be read, too, and it may not keep them for long. If the disk is
+ * lost, the feed is asked for what is behind the cursor. */
+Test(spool, a_cursor_waits_for_what_is_on_disk_alone, .timeout = 120)
+{
+	struct feed *feed = start_numbered();
+
+	postgres_stop(postgres);
+	send_numbered(feed, 1);
 	await(are_on_disk(6000), WHOLE_MS);
 	postgres_start(postgres);
 	do
@@ -138,27 +152,13 @@ Test(spool, a_cursor_waits_for_what_is_on_disk_alone, .timeout = 120)
 /* The feed is asked for them, and the cursor passes none. */
 Test(spool, what_the_disk_loses_is_asked_of_a_feed_with_a_cursor, .timeout = 120)
 {
-	struct feed *feed = feed_new();
-	const char *url = feed_url(feed);
+	struct feed *feed = start_numbered();
 	const char *const remove[] = {"sh", "-c", suite_text("rm %s/base/spool-0/*.segment", suite_directory()), NULL};
 
-	start(1, NULL,
-	      suite_text(
-		      "--max-inflight-bytes 2MiB --config %s",
-		      suite_file("settings.json",
-				 suite_text("{\"sources\": [{\"name\": \"numbered\", \"url\": \"%s\", \"url_resume\": "
-					    "\"%s?from=${cursor}\", \"cursor\": {\"kind\": \"max\"}, \"rules\": "
-					    "[{\"action\": \"event\", \"id\": [[\"/n\"]], \"cursor\": \"/n\"}]}]}",
-					    url, url))));
-	feed_wait_clients(feed, 1, SOON_MS);
 	feed_send_text(feed, "{\"n\": 1}");
 	await(database_long(fleet.rows, "SELECT count(*) FROM cursors WHERE value = '1'") == 1, WHOLE_MS);
 	postgres_stop(postgres);
-	for (long n = 2; n <= 12000; n++) {
-		feed_sendf(feed, "{\"n\": %ld, \"text\": \"%0400d\"}", n, 0);
-		if (n % 500 == 0)
-			cr_assert(feed_flush(feed, SOON_MS), "a listener does not read the feed");
-	}
+	send_numbered(feed, 2);
 	await(are_on_disk(11999), WHOLE_MS);
 	await(listener_metric(fleet.listeners[0], "wsonce_spool_away") > 1000, WHOLE_MS);
 	cr_assert_eq(process_run(remove, SOON_MS), 0);

@@ -161,8 +161,8 @@ static PGresult *run(struct database *db, const char *sql, bool may_repeat)
 	}
 }
 
-/* The test is over and must not fail any more. Its listeners may still run, and a busy server may not end their
- * sessions within the five seconds that DROP DATABASE waits. A database that stays ends with its server. */
+/* Runs after the test, so it must not fail it. Listeners may still be running, and on a busy server DROP DATABASE may
+ * give up on their sessions after five seconds. The database then goes away with its server. */
 static void drop(void *name)
 {
 	PGconn *conn = dial(database_open(suite_env("WSONCE_TEST_POSTGRES")));
