@@ -12,10 +12,20 @@ static struct listener *fleet[3];
 /* Other URLs of one feed, so that what its lines hear can differ. */
 static struct feed *mirrors[3];
 
+/* Since 1970: that of the first row which add_row() adds, so that a test may run into the next one. */
+static long this_minute;
+
+/* Leaves time until the next minute, in which the listeners would have rows, too. */
+static void wait_for_a_minute(void)
+{
+	await(time(NULL) % 60 < 50, SETTLED_MS);
+}
+
 static void start_fleet(const char *redis)
 {
 	struct listener_options options = {.redis = redis, .without_waiting = true};
 
+	wait_for_a_minute();
 	bench_open();
 	options.database = db;
 	for (int i = 0; i < 3; i++) {
@@ -136,6 +146,7 @@ Test(lines, each_consumer_has_lines_of_its_own, .init = bench_open)
 {
 	struct listener_options options = {.database = db, .without_waiting = true};
 
+	wait_for_a_minute();
 	for (int i = 0; i < 3; i++) {
 		mirrors[i] = feed_new();
 		fleet[i] = listener_start(&options, "--source feed=%s --instance-id line-%d %s", feed_url(mirrors[i]),
@@ -416,23 +427,23 @@ Test(lines, a_checkin_deletes_whole_minutes, .init = bench_open)
 		     0);
 }
 
-/* Adds a row of the minute that began this many minutes ago. */
+/* Adds a row of the minute that began this many minutes before that of the test's first row. */
 static void add_row(int ago, const char *name, int received, int unknown, const char *up)
 {
+	if (!this_minute)
+		this_minute = time(NULL) / 60;
 	database_exec(db,
-		      "INSERT INTO line_minutes SELECT date_trunc('minute', now()) - interval '%d minutes', 'feed', "
-		      "'%s', %d, %d, %d, %d, %d, 0, '%s'",
-		      ago, name, received, received, received, received, unknown, up);
+		      "INSERT INTO line_minutes SELECT to_timestamp(%ld), 'feed', '%s', %d, %d, %d, %d, %d, 0, '%s'",
+		      (this_minute - ago) * 60, name, received, received, received, received, unknown, up);
 }
 
-/* Runs wsonce lines up to the end of the minute that add_row() calls 4, whatever the time. */
+/* Runs wsonce lines up to the end of the minute that add_row() calls 4. */
 static struct run ask_until_4(const char *flags)
 {
-	char *until =
-		database_text(db, "SELECT to_char(max(minute) FILTER (WHERE minute < now() - interval '4 minutes') + "
-				  "interval '1 minute', 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00') FROM line_minutes");
-
-	return run_on(db, "lines --until %s %s", until, flags);
+	return run_on(db, "lines --until %s %s",
+		      database_text(db, "SELECT to_char(to_timestamp(%ld), 'YYYY-MM-DD\"T\"HH24:MI:SSOF:00')",
+				    (this_minute - 3) * 60),
+		      flags);
 }
 
 static void ask_between(const char *since, const char *until, int status)
