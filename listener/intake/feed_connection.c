@@ -467,6 +467,7 @@ static void set_offer(struct feed_connection *conn)
 		.subprotocol_count = count,
 		.has_deflate = !conn->p->config->source_uncompressed,
 		.max_message = (size_t)conn->p->profile->max_message_bytes,
+		.resends = conn->p->profile->resends,
 	};
 }
 

@@ -431,6 +431,7 @@ static void open_link(struct dial *d)
 	uv_fileno((uv_handle_t *)&d->conn->tcp, &fd);
 	ws_link_open(d->all->ws, &d->link, NULL, fd, &reader);
 	ws_link_set_limit(&d->link, most);
+	ws_link_set_resends(&d->link, d->offer->resends);
 	d->owner->on_open(d->arg);
 }
 

@@ -20,6 +20,7 @@ struct upgrade_offer {
 	size_t subprotocol_count; /* if not 0, the server must choose one */
 	bool has_deflate;         /* offer permessage-deflate */
 	size_t max_message;       /* bytes; used after the handshake. 0: --max-message */
+	bool resends;             /* used after the handshake: ws_link_set_resends */
 };
 
 enum upgrade_result {

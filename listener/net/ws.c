@@ -133,7 +133,7 @@ void ws_link_hook(struct ws_link *link)
 
 static bool is_held_by(const struct ws_link *link, enum pressure pressure)
 {
-	return pressure == PRESSURE_ALL || (pressure == PRESSURE_PRODUCERS && !link->feed);
+	return pressure == PRESSURE_ALL || (pressure == PRESSURE_PRODUCERS && link->resends);
 }
 
 static bool is_held(const struct ws_link *link)
@@ -550,6 +550,7 @@ void ws_link_open(struct ws *ws, struct ws_link *link, struct lws *wsi, int fd, 
 	link->fd = fd;
 	link->reader = reader;
 	link->feed = reader->feed;
+	link->resends = !reader->feed;
 	link->limit = ws->max_message;
 	link->ping_interval_ms = ws->ping_interval_ms;
 	link->last_message_ms = link->heard_ms = (int64_t)uv_now(ws->loop);
@@ -569,6 +570,12 @@ void ws_link_set_limit(struct ws_link *link, size_t bytes)
 	link->limit = bytes;
 	if (!link->feed && link->ws->half_limit < bytes)
 		link->ws->half_limit = bytes;
+}
+
+void ws_link_set_resends(struct ws_link *link, bool resends)
+{
+	link->resends = resends;
+	apply_flow(link);
 }
 
 void ws_link_close(struct ws_link *link)

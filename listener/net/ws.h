@@ -36,8 +36,7 @@ struct ws_reader {
 	/* A message over the limit has ended: its head, and the SHA-256 and length of the whole. If NULL, such a
 	 * message ends the connection at once with 1009. */
 	void (*on_too_long)(struct ws_link *link, const char *head, size_t len, const uint8_t *digest, uint64_t total);
-	/* Set for a feed, which has no replay: reading from it stops last, and a message may take any time. NULL: a
-	 * producer. */
+	/* Set for a feed: reading from it stops last, and a message may take any time. NULL: a producer. */
 	const struct ws_feed *feed;
 };
 
@@ -66,6 +65,7 @@ struct ws_link {
 	struct watch watch; /* watch of a producer's socket */
 	const struct ws_reader *reader;
 	const struct ws_feed *feed; /* NULL: a producer */
+	bool resends;               /* reading from it stops as early as from producers */
 	bool is_begun;              /* its first frame was checked */
 	bool is_unmasked;           /* that frame has no mask */
 	struct list half;           /* in a list of struct ws, while it has an unfinished message */
@@ -144,6 +144,10 @@ void ws_link_set_ping(struct ws_link *link, int64_t interval_ms);
 
 /* Sets the maximum message size in place of --max-message. */
 void ws_link_set_limit(struct ws_link *link, size_t bytes);
+
+/* Says whether a feed sends again what was not acked. Then it waits as producers do, so that it leaves memory to feeds
+ * that cannot. */
+void ws_link_set_resends(struct ws_link *link, bool resends);
 
 /* Returns true once for each ping that is due. */
 bool ws_link_take_ping(struct ws_link *link);

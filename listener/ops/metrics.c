@@ -370,7 +370,8 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	put_gauge(out, "in_flight_bytes", "Bytes of the memory budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "Memory budget in bytes.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is paused at the memory limit.", pipeline_is_full(p->pipeline));
-	put_gauge(out, "ingest_paused", "1 while producers are not read because they use up their share of memory.",
+	put_gauge(out, "ingest_paused",
+		  "1 while senders that resend are not read because they use up their share of memory.",
 		  pipeline_is_full_for_producers(p->pipeline));
 	put_spool(pipeline_spool(p->pipeline), out);
 	if (claim_is_used(claim))

@@ -46,8 +46,8 @@
 #define TELL_AGAIN_MS   60000 /* a line that repeats is logged once in this time */
 #define RETRY_STEP      2     /* hold step of the first backoff: 50 ms * 2^2 = 200 ms */
 
-/* Pauses reading: from everybody at the limits, and from producers earlier if there are feeds. Feeds cannot resend, so
- * they do not stop because of producers. */
+/* Pauses reading: from everybody at the limits, and from producers and feeds that resend earlier if there are other
+ * feeds, which do not stop because of them. Below, those that resend are called producers. */
 struct accept_pause {
 	size_t eighths;  /* eighths of the limits at which reading stops */
 	bool is_full;    /* the budget is used up */
@@ -105,8 +105,8 @@ static void tell_memory(const struct accept_pause *a, size_t bytes, size_t limit
 		a->is_full ? "memory limit reached, reading paused" : "below the memory limit, reading resumed";
 
 	if (a->eighths < WHOLE)
-		what = a->is_full ? "producers use up their share of memory, not reading from them"
-				  : "reading from producers again";
+		what = a->is_full ? "senders that resend use up their share of memory, not reading from them"
+				  : "reading from senders that resend again";
 	log_write(a->is_full ? LOG_WARN : LOG_INFO, what, "in_flight_bytes=%zu limit=%zu", bytes, limit);
 }
 
@@ -990,6 +990,16 @@ void pipeline_doubt_marks(struct pipeline *p)
 	claiming_doubt_marks(p->claiming);
 }
 
+/* True if some senders can wait, because they resend, and others cannot. */
+static bool must_share(const struct config *c)
+{
+	bool can_wait = c->ingest || c->ingest_http, cannot = c->sources.count > 0;
+
+	for (size_t i = 0; i < c->feed_count; i++)
+		*(c->feeds[i]->resends ? &can_wait : &cannot) = true;
+	return can_wait && cannot;
+}
+
 struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, const struct pipeline_callbacks *callbacks)
 {
 	struct pipeline *p = memory_calloc(1, sizeof(*p));
@@ -997,9 +1007,7 @@ struct pipeline *pipeline_open(uv_loop_t *loop, const struct config *config, con
 	p->loop = loop;
 	p->config = config;
 	p->all.eighths = WHOLE;
-	p->producers.eighths = (config->sources.count || config->feed_count) && (config->ingest || config->ingest_http)
-				       ? OF_PRODUCERS
-				       : WHOLE;
+	p->producers.eighths = must_share(config) ? OF_PRODUCERS : WHOLE;
 	p->on = *callbacks;
 	events_init(&p->events);
 	order_init(&p->order);

@@ -459,6 +459,41 @@ Test(spool, what_a_feed_sends_again_only_to_the_same_process_is_written, .timeou
 	feed_free(feed);
 }
 
+static void send_orders(struct feed *feed)
+{
+	for (int n = 1; n <= 12000; n++)
+		feed_sendf(feed, "{\"n\": %d, \"text\": \"%0400d\"}", n, 0);
+}
+
+/* What waits for its acks stays in memory. The other feed needs room for what goes to disk. */
+Test(spool, a_feed_with_acks_leaves_room_for_one_without, .timeout = 120)
+{
+	struct feed *feed = feed_new();
+
+	start(1, NULL,
+	      suite_text("--max-inflight-bytes 2MiB --config %s",
+			 suite_file("settings.json",
+				    suite_text("{\"sources\": [{\"name\": \"orders\", \"url\": \"%s\", \"rules\": "
+					       "[{\"action\": \"event\", \"id\": [[\"/n\"]], \"ack\": {\"ack\": "
+					       "\"${/n}\"}}]}]}",
+					       feed_url(feed)))));
+	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+	postgres_stop(postgres);
+	send_orders(feed);
+	await(listener_metric(fleet.listeners[0], "wsonce_ingest_paused") == 1, SOON_MS);
+	fleet.payload = 600;
+	send_without_waiting(20000);
+	await(are_on_disk(20000), WHOLE_MS, "%g of 20000 events are on disk",
+	      listener_metric(fleet.listeners[0], "wsonce_spooled_total"));
+	cr_assert_not(feed_has_heard(feed, "ack"));
+	postgres_start(postgres);
+	/* Postgres may have forgotten what it stored, so the feed must send it again. */
+	await(feed_connections(feed) == 2, SOON_MS);
+	send_orders(feed);
+	fleet_wait_rows(&fleet, 20000 + 12000, WHOLE_MS);
+	feed_free(feed);
+}
+
 /* It would be the same disk. */
 Test(spool, it_is_refused_with_sqlite)
 {
