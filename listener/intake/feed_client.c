@@ -799,6 +799,8 @@ void feed_client_start(struct feed_client *c)
 void feed_client_stop(struct feed_client *c, unsigned int code)
 {
 	uv_timer_stop(&c->tick);
+	if (c->now)
+		judge_end(c, c->now);
 	drop(&c->old, code);
 	drop(&c->next, code);
 	drop(&c->now, code);

@@ -188,7 +188,7 @@ static bool may_go(const struct profiled *s)
 }
 
 /* The database has lost durable data. Frames received before must neither move the cursor nor be acked. Reconnects from
- * the cursor that is stored now. */
+ * the cursor that is stored now, or without one in the same session, which a close frame could end. */
 static void forget(struct profiled *s)
 {
 	if (s->profile->cursor.kind == CURSOR_NONE && s->profile->ack_mode == ACK_MODE_NONE)
@@ -196,8 +196,9 @@ static void forget(struct profiled *s)
 	ledgers_forget_cursors(&s->ledgers, NULL);
 	if (s->all->is_closed)
 		return;
-	feed_client_stop(s->client, (unsigned int)s->profile->close_code_on_stop);
-	renew_session(s);
+	feed_client_stop(s->client, 0);
+	if (s->profile->cursor.kind != CURSOR_NONE)
+		renew_session(s);
 	if (may_go(s))
 		go(s);
 }

@@ -634,6 +634,21 @@ Test(feed_client, one_that_refuses_to_resume_is_dialled_at_its_own_url_after_the
 	expect_next_request("/feed ");
 }
 
+/* As after a failover. Only in its session does such a feed send again what was not acked. */
+Test(feed_client, one_without_a_cursor_is_resumed_when_the_database_has_lost_commits)
+{
+	START(URL "\"url_resume\": \"ws://127.0.0.1:%d/resume?s=${s}\", \"resume_window_s\": 60, \"rules\": "
+		  "[{\"when\": {\"/s\": {\"exists\": true}}, \"capture\": {\"s\": \"/s\"}}, {\"action\": \"event\", "
+		  "\"id\": [[\"/id\"]], \"ack\": {\"ack\": \"${/id}\"}}]",
+	      feed_port(feed), feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
+	feed_send_text(feed, "{\"s\":\"abc\"}");
+	bench_expect_heard(feed, "id", "two");
+	database_exec(db, "DELETE FROM wsonce_epoch");
+	feed_send_text(feed, "{\"id\":\"three\"}");
+	expect_next_request("/resume?s=abc ");
+}
+
 /* ---- hostile feeds ---- */
 
 /* And says ready each time: good words before a hasty goodbye do not make the next wait short. */
