@@ -306,6 +306,7 @@ Test(purge, what_nobody_has_dealt_with_stays_unless_it_is_asked_for, .init = ben
 	database_exec(db, "INSERT INTO outbox (target, event_id, event_type, state, settled_at) SELECT 't', s, '', s, "
 			  "now() - interval '9 days' FROM unnest('{dead,delivered,discarded}'::text[]) AS s");
 	run_expect(db, 0, "deleted before", "purge --dry-run --dead-letters-older-than 1d --outbox-older-than 1d");
+	run_expect(db, 0, ": 0\n", "purge --dead-letters-keep 1");
 	run_expect(db, 0, ": 2\n", "purge --dead-letters-older-than 1d --outbox-older-than 1d");
 	cr_assert_eq(letters("true"), 2);
 	cr_assert_eq(bench_count("outbox WHERE state = 'dead'"), 1);

@@ -404,6 +404,15 @@ async def a_replay_and_a_backup(rig):
     return fault
 
 
+def add_letters(file, n):
+    """Letters that were discarded long ago, and as many open ones that are younger."""
+    with sqlite3.connect(file) as db:
+        db.executemany("INSERT INTO dead_letters (digest, reason, raw, instance_id, first_seen, last_seen, resolved_at) "
+                       "VALUES (randomblob(32), 'r', x'', 'i', ?1, ?1, ?2)",
+                       [(f"2026-01-0{1 + is_open}T00:00:{i:02}.000000Z", None if is_open else "2026-01-09T00:00:00.000000Z")
+                        for i in range(n) for is_open in (False, True)])
+
+
 async def commands(rig):
     """Runs each command, in the order of a working day, and checks its output and exit status."""
     d = rig.directory
@@ -444,6 +453,10 @@ async def commands(rig):
         or await run(0, "letters: 0", "dead-letters", "list", "--until", "1h")
         or await run(0, "payloads removed before", "purge", "--older-than", "1s", "--dry-run")
         or await run(2, "--delete-rows is refused", "purge", "--older-than", "2d", "--delete-rows")
+        or add_letters(file, 20)
+        or await run(0, ": 0", "purge", "--dead-letters-keep", "21")
+        or await run(0, ": 5", "purge", "--dead-letters-keep", "16")
+        or await run(0, ": 5", "purge", "--dead-letters-keep", "32", "--open-too")
         or await run(0, "dead letters deleted", "purge", "--dead-letters-keep", "0", "--open-too")
         or await run(0, "dead letters: 0", "dead-letters", "list", "--state", "all")
         or await run(2, "do not go with --store sqlite://", "purge", "--outbox-older-than", "1d")
