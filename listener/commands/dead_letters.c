@@ -551,7 +551,7 @@ static void print_done(const struct change *c)
 		printf("%s %" PRId64 "\n", c->done_as, c->done);
 }
 
-/* Deliveries that were retried wait if no running listener has their target. */
+/* Deliveries that were retried wait if no running listener has their target, or while it is paused. */
 static void warn_of_unattended(const struct change *c)
 {
 	AUTO_ROWS *rows = session_query(c->walk.session, SQL_UNATTENDED, NULL, "n", c->first);
@@ -559,6 +559,9 @@ static void warn_of_unattended(const struct change *c)
 	if (rows && !session_is_null(rows, 0, 0))
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));
+	if (rows && !session_is_null(rows, 0, 1))
+		dispatch_fail("paused: %s; these deliveries wait until wsonce webhooks resume",
+			      session_text(rows, 0, 1));
 }
 
 static int change(struct change *c)

@@ -29,9 +29,10 @@ static json_t *read_states(struct session *session, const char *name)
 static void print_state(const json_t *w)
 {
 	json_out_line("%-20s %-10s pending %" JSON_INTEGER_FORMAT " (%" JSON_INTEGER_FORMAT
-		      " failing), dead %" JSON_INTEGER_FORMAT "%s%s",
+		      " failing), dead %" JSON_INTEGER_FORMAT "%s%s%s",
 		      member_text(w, "name"), member_text(w, "state"), member_number(w, "pending"),
-		      member_number(w, "failing"), member_number(w, "dead"), *member_text(w, "reason") ? ": " : "",
+		      member_number(w, "failing"), member_number(w, "dead"),
+		      *member_text(w, "dead_counted") ? " (or more)" : "", *member_text(w, "reason") ? ": " : "",
 		      member_text(w, "reason"));
 }
 
@@ -54,46 +55,38 @@ int webhooks_list(const struct invocation *in)
 	return STATUS_FINE;
 }
 
-static int fail_unknown(const char *name)
+/* Returns the state of a webhook; or NULL after printing why. */
+static json_t *find_state(struct session *session, const char *name)
 {
-	return dispatch_fail("no running listener has a webhook %s, and no delivery of it is pending or dead", name);
+	json_auto_t *states = read_states(session, name);
+
+	if (states && !json_array_size(states))
+		dispatch_fail("no running listener has a webhook %s, and no delivery of it is pending or dead", name);
+	return json_incref(json_array_get(states, 0));
 }
 
 int webhooks_show(const struct invocation *in)
 {
 	const struct given *o = in->options;
-	json_auto_t *states = read_states(in->session, in->words[0]);
-	json_t *state = json_array_get(states, 0);
-	int status = STATUS_FINE;
+	json_auto_t *state = find_state(in->session, in->words[0]);
 
-	if (!states)
-		return STATUS_FAILED;
 	if (!state)
-		status = fail_unknown(in->words[0]);
-	else if (o->is_json)
+		return STATUS_FAILED;
+	if (o->is_json)
 		json_out_object(json_incref(state));
 	else
 		json_out_named(state);
-	return status;
+	return STATUS_FINE;
 }
 
 /* --- pause, resume --- */
 
-static bool is_known(struct session *session, const char *name)
-{
-	json_auto_t *states = read_states(session, name);
-	bool has_one = json_array_size(states);
-
-	if (states && !has_one)
-		fail_unknown(name);
-	return has_one;
-}
-
 int webhooks_pause(const struct invocation *in)
 {
 	const struct given *o = in->options;
+	json_auto_t *state = find_state(in->session, in->words[0]);
 
-	if (!is_known(in->session, in->words[0]) ||
+	if (!state ||
 	    session_run(in->session,
 			"INSERT INTO :schema.webhook_pauses (target, reason) VALUES ($1, $2) ON CONFLICT (target) DO "
 			"UPDATE SET reason = $2, paused_by = session_user, paused_at = pg_catalog.now()",
@@ -191,11 +184,14 @@ int webhooks_resend(const struct invocation *in)
 	const struct given *o = in->options;
 	struct resend r = {.until_us = o->until_us ? o->until_us : read_now_us(in->session), .after_us = o->since_us};
 	int64_t page = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
+	json_auto_t *state = r.until_us < 0 ? NULL : find_state(in->session, in->words[0]);
 	char from[TIMESTAMP_SIZE];
 
 	interrupt_watch();
-	if (r.until_us < 0 || !is_known(in->session, in->words[0]))
+	if (!state)
 		return STATUS_FAILED;
+	if (strcmp(member_text(state, "state"), "delivering") != 0)
+		dispatch_fail("%s is %s: its deliveries wait", in->words[0], member_text(state, "state"));
 	do {
 		n = resend_page(&r, in, page);
 		progress_show("queued: %" PRId64, r.chosen - r.had_one);

@@ -1,6 +1,7 @@
 -- Returns a JSON array with the state of each webhook, or only of $1: those that a running listener has, that have
 -- deliveries, or that are paused. Counts at most 20,001 rows of each lane (see lease.sql), and the newest 20,001 dead rows
--- of all webhooks. last_failure is the answer to the row of the retry lane that is due last.
+-- of all webhooks; dead_counted says so if there may be more. last_failure is the answer to the row of the retry lane
+-- that is due last.
 WITH RECURSIVE pending AS (
 	(SELECT target FROM :schema.outbox WHERE state = 'pending' ORDER BY target LIMIT 1)
 	UNION ALL
@@ -23,6 +24,7 @@ SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
 	'state', CASE WHEN p.target IS NOT NULL THEN 'paused' WHEN s.n IS NULL THEN 'unattended' ELSE 'delivering' END,
 	'reason', p.reason, 'paused_by', p.paused_by, 'paused_at', p.paused_at,
 	'listeners', coalesce(s.n, 0), 'pending', w.n, 'failing', w.failing, 'dead', coalesce(d.n, 0),
+	'dead_counted', CASE WHEN (SELECT pg_catalog.sum(n) FROM dead) > 20000 THEN 'the newest 20001 of all webhooks' END,
 	'oldest_s', pg_catalog.floor(extract(epoch FROM pg_catalog.now() - w.oldest)),
 	'next_s', greatest(pg_catalog.ceil(extract(epoch FROM w.due - pg_catalog.now())), 0),
 	'last_failure', last.answer, 'last_status', last.status

@@ -212,6 +212,9 @@ Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = be
 	expect_warning("--target nobody", "");
 	listen_for("{erp}", "1 minute");
 	expect_warning("--all", "");
+	database_exec(db, "INSERT INTO webhook_pauses (target, reason) VALUES ('crm', 'gone'), ('other', 'x')");
+	expect_warning("--all", "wsonce: paused: crm; these deliveries wait until wsonce webhooks resume\n");
+	expect_warning("4", "");
 }
 
 Test(deliveries, only_dead_ones_are_changed_and_others_told_of, .init = bench_open)

@@ -851,6 +851,21 @@ static char *key_of(const char *id)
 	return NULL;
 }
 
+/* The newest dead deliveries are counted, of all webhooks together. */
+Test(webhooks, webhook_may_have_more_dead_deliveries_than_are_counted)
+{
+	make_tables();
+	database_exec(db, "insert into outbox (target, event_id, event_type, state, settled_at) select case when i < 4 "
+			  "then 'shop' else 'crm' end, i, 't', 'dead', now() from generate_series(1, 20000) as i");
+	database_exec(db, "insert into webhook_pauses (target, reason) values ('shop', 'x')");
+	run_expect(db, 0, "pending 0 (0 failing), dead 3: x\n", "webhooks list");
+	database_exec(db, "insert into outbox (target, event_id, event_type, state, settled_at) select 'crm', i, 't', "
+			  "'dead', now() from generate_series(1, 4) as i");
+	run_expect(db, 0, "pending 0 (0 failing), dead 0 (or more): x\n", "webhooks list");
+	run_expect(db, 0, "dead 20001 (or more)\n", "webhooks list");
+	run_expect(db, 0, "dead_counted the newest 20001 of all webhooks\n", "webhooks show shop");
+}
+
 /* Also to a webhook that had none of them; a payload that was purged is not sent. */
 Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 {
@@ -868,6 +883,8 @@ Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 	char *key = key_of("e-2500");
 	run_expect(db, 0, "paused", "webhooks pause shop");
 	run_expect(db, 0, "queued 1250, left out 0", "webhooks resend shop --since 2h --type type-0");
+	run_expect_error(db, 0, "wsonce: shop is paused: its deliveries wait\n",
+			 "webhooks resend shop --until 1h --since 2h");
 	run_expect(db, 0, "queued 1249, left out 1250", "webhooks resend shop --since 2h");
 	run_expect(db, 0, "queued 0, left out 0", "webhooks resend shop --since 2h --until 1h");
 	run_expect_error(db, 2, "--since must be before --until", "webhooks resend shop --since 1h --until 2h");
