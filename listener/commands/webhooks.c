@@ -130,14 +130,14 @@ static const char begin_page[] = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCA
 				 "LOCK TABLE :schema.webhook_pauses IN SHARE UPDATE EXCLUSIVE MODE";
 
 /* Queues a page. Returns how many events it had, or -1. */
-static int64_t resend_page(struct resend *r, const struct invocation *in, int64_t page)
+static int64_t resend_page(struct resend *r, const struct invocation *in, int64_t most)
 {
 	const struct given *o = in->options;
 	AUTO_ROWS *rows =
 		session_run_alone(in->session, begin_page)
 			? NULL
-			: session_query(in->session, SQL_WEBHOOKS_RESEND, NULL, "snsnnnsn", in->words[0], r->until_us,
-					o->type, r->after_us, r->after_id, page, o->event, (int64_t)!o->is_dry);
+			: session_query(in->session, SQL_WEBHOOKS_RESEND, NULL, "snsnnnsnn", in->words[0], r->until_us,
+					o->type, r->after_us, r->after_id, PAGE, o->event, (int64_t)!o->is_dry, most);
 	int64_t n = rows && !session_run_alone(in->session, "COMMIT") ? session_number(rows, 0, READ) : -1;
 
 	if (n > 0) {
@@ -183,7 +183,7 @@ int webhooks_resend(const struct invocation *in)
 {
 	const struct given *o = in->options;
 	struct resend r = {.until_us = o->until_us ? o->until_us : read_now_us(in->session), .after_us = o->since_us};
-	int64_t page = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
+	int64_t most = o->rate && o->rate < PAGE ? o->rate : PAGE, n, began_ms = clock_ms(CLOCK_MONOTONIC);
 	json_auto_t *state = r.until_us < 0 ? NULL : find_state(in->session, in->words[0]);
 	char from[TIMESTAMP_SIZE];
 
@@ -193,7 +193,7 @@ int webhooks_resend(const struct invocation *in)
 	if (strcmp(member_text(state, "state"), "delivering") != 0)
 		dispatch_fail("%s is %s: its deliveries wait", in->words[0], member_text(state, "state"));
 	do {
-		n = resend_page(&r, in, page);
+		n = resend_page(&r, in, most);
 		progress_show("queued: %" PRId64, r.chosen - r.had_one);
 		keep_rate(&r, o->is_dry ? 0 : o->rate, began_ms);
 	} while (n > 0 && !interrupt_has_come());

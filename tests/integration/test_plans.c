@@ -300,8 +300,8 @@ static void check_export(void)
 static void check_resend(void)
 {
 	database_exec(db, "set enable_seqscan = off");
-	must_cost("webhooks_resend", explain(SQL_WEBHOOKS_RESEND, "'t1', 4102444800000000, NULL, 1, 0, 1000, NULL, 1"),
-		  4100, 25000);
+	must_cost("webhooks_resend",
+		  explain(SQL_WEBHOOKS_RESEND, "'t1', 4102444800000000, NULL, 1, 0, 1000, NULL, 1, 1000"), 4100, 25000);
 	database_exec(db, "reset enable_seqscan");
 }
 

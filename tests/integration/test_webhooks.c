@@ -902,6 +902,26 @@ Test(webhooks, stored_events_are_sent_again_under_their_first_keys)
 	cr_assert_str_eq(key_of("e-2500"), key);
 }
 
+/* A rate below the size of a page ends pages early, but not those with few events of the type. */
+Test(webhooks, few_events_among_many_are_resent_in_few_pages_at_any_rate)
+{
+	static const char commits[] = "select xact_commit from pg_stat_database where datname = current_database()";
+
+	make_tables();
+	database_exec(db, "insert into webhook_pauses (target, reason) values ('shop', '')");
+	database_exec(
+		db,
+		"insert into events (event_id, event_type, payload, processed_at) select i, case when i in (7, "
+		"8, 4000, 5000) then 'rare' else 't' end, '{}', now() - interval '1 minute' - (i / 100) * interval '1 "
+		"second' from generate_series(1, 5000) as i");
+	long before = database_long(db, commits);
+	run_expect(db, 0, "queued 4, left out 0", "webhooks resend shop --since 2h --type rare --rate 2/s");
+	cr_assert_lt(database_long(db, commits) - before, 100);
+	cr_assert_eq(count_rows("event_id in ('7', '8', '4000', '5000')"), 4);
+	run_expect(db, 0, "queued 4996, left out 4", "webhooks resend shop --since 2h --rate 3000/s");
+	cr_assert_eq(count_rows("true"), 5000);
+}
+
 /* The trigger holds a page up after it has looked for deliveries and before it commits. */
 Test(webhooks, of_two_that_resend_at_once_one_queues_an_event)
 {
