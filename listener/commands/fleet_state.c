@@ -415,7 +415,8 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		const char *version = member_text(row, "version"); /* "" if it is a command */
 		const char *prefix = member_text(json_object_get(report, "settings"), "claim-prefix");
 		AUTO_FREE char *ours = config_claim_prefix(r->config, consumer); /* older builds: none in trouble */
-		bool is_here, is_back, is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
+		bool is_here, is_back, is_lost,
+			is_asked = !*r->config->consumer || strcmp(consumer, r->config->consumer) == 0;
 
 		read_heartbeat(beat, q, *prefix ? prefix : ours, report);
 		/* Without heartbeats, only the youngest listener of a name can be alive. */
@@ -423,9 +424,10 @@ static void read_listeners(struct reading *r, struct redis_query *q)
 		is_here = is_alive(row, beat->is_there) && !is_back;
 		alive += is_here && is_asked && *version;
 		storing += is_here && is_asked && *version && !*beat->trouble;
-		if (!is_here && member_number(row, "checkin_s") < LOST_S && is_back)
+		is_lost = !is_here && *version && member_number(row, "checkin_s") < LOST_S;
+		if (is_lost && is_back)
 			note_return(r, returned, name);
-		else if (!is_here && member_number(row, "checkin_s") < LOST_S)
+		else if (is_lost)
 			note(r, FLEET_DEGRADED, "%s has disappeared: killed, or stopped while Postgres was away%s",
 			     name, q ? ", or it uses another redis" : "");
 		if (is_here) {

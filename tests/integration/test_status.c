@@ -432,6 +432,9 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	/* After a long time it is no longer a problem. */
 	database_exec(db,
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
+	/* A command that was killed is no problem. */
+	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, seen_at, report) VALUES "
+			  "('killed.0123456789abcdef', 300, now() - interval '160 s', '{\"settled_us\": 0}')");
 	json_decref(read_state(0));
 	cr_assert_eq(listener_stop(a), 0);
 	/* A command that stores, such as replay, does not count as a listener. */
