@@ -560,8 +560,7 @@ static void warn_of_unattended(const struct change *c)
 		dispatch_fail("no running listener delivers to %s; these deliveries wait until one does",
 			      session_text(rows, 0, 0));
 	if (rows && !session_is_null(rows, 0, 1))
-		dispatch_fail("paused: %s; these deliveries wait until wsonce webhooks resume",
-			      session_text(rows, 0, 1));
+		dispatch_fail("paused: %s; these wait until wsonce webhooks resume", session_text(rows, 0, 1));
 }
 
 static int change(struct change *c)

@@ -213,7 +213,7 @@ Test(deliveries, retry_tells_of_targets_that_no_listener_delivers_to, .init = be
 	listen_for("{erp}", "1 minute");
 	expect_warning("--all", "");
 	database_exec(db, "INSERT INTO webhook_pauses (target, reason) VALUES ('crm', 'gone'), ('other', 'x')");
-	expect_warning("--all", "wsonce: paused: crm; these deliveries wait until wsonce webhooks resume\n");
+	expect_warning("--all", "wsonce: paused: crm; these wait until wsonce webhooks resume\n");
 	expect_warning("4", "");
 }
 
