@@ -182,15 +182,6 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 		put_rules(out, s);
 }
 
-/* Returns the age of the oldest among this listener's events and the fleet's pending deliveries. */
-static int64_t oldest_ms(const struct admin_parts *p, int64_t now_ms)
-{
-	int64_t here = overdue_oldest_ms(pipeline_events(p->pipeline), now_ms);
-	int64_t pending = p->relay ? relay_backlog(p->relay)->oldest_ms : 0;
-
-	return here > pending ? here : pending;
-}
-
 static void put_targets(FILE *out, const struct relay *r)
 {
 	put_type(out, "deliveries_total", "counter", "Webhook delivery attempts by outcome.");
@@ -203,10 +194,10 @@ static void put_targets(FILE *out, const struct relay *r)
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_deliveries_in_flight{target=\"%s\"} %zu\n", relay_target(r, i)->webhook->name,
 			target_at_work(relay_target(r, i)));
-	put_type(out, "webhook_paused", "gauge", "1 while a webhook is paused because it fails.");
+	put_type(out, "webhook_paused", "gauge", "1 while a webhook fails or is paused.");
 	for (size_t i = 0; i < relay_targets(r); i++)
 		fprintf(out, "wsonce_webhook_paused{target=\"%s\"} %d\n", relay_target(r, i)->webhook->name,
-			target_failing(relay_target(r, i)) != NULL);
+			target_failing(relay_target(r, i)) || relay_pause(r, i));
 	put_gauge(out, "outbox_pending", "Pending deliveries of the whole fleet; counted up to 20000.",
 		  (double)relay_backlog(r)->pending);
 	put_gauge(out, "outbox_oldest_seconds", "How long the oldest delivery has been pending; 0 if there is none.",
@@ -364,9 +355,8 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	counters_each(put_counter, out);
 	put_dead_letters(out);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
-	put_gauge(out, "oldest_unsettled_seconds",
-		  "Age of the oldest unsettled event or pending delivery; 0 if there is none.",
-		  (double)oldest_ms(p, now_ms) / 1000);
+	put_gauge(out, "oldest_unsettled_seconds", "Age of the oldest unsettled event; 0 if there is none.",
+		  (double)overdue_oldest_ms(events, now_ms) / 1000);
 	put_gauge(out, "in_flight_bytes", "Bytes of the memory budget in use.", (double)pipeline_bytes(p->pipeline));
 	put_gauge(out, "in_flight_bytes_limit", "Memory budget in bytes.", (double)p->config->inflight_bytes);
 	put_gauge(out, "paused", "1 while reading is paused at the memory limit.", pipeline_is_full(p->pipeline));

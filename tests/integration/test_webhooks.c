@@ -800,7 +800,8 @@ Test(webhooks, receiver_that_is_gone_is_sent_nothing_until_it_is_resumed)
 	cr_assert_eq(count_rows("state = 'pending' and attempts = 0 and status is null"), 20);
 	long requests = receiver_count(receiver, "/down/410/1");
 	stop(one);
-	start("");
+	struct listener *other = start("");
+	await(listener_metric(other, "wsonce_webhook_paused") == 1, SOON_MS);
 	cr_assert_eq(receiver_count(receiver, "/down/410/1"), requests);
 	run_expect(db, 0, "resumed shop\n", "webhooks resume shop");
 	wait_rows("state = 'delivered' and attempts = 1", 20, SOON_MS);
@@ -993,7 +994,8 @@ Test(webhooks, deliveries_that_wait_for_long_are_warned_of)
 			  "('shop', 'old-1', '', '{}', now() - interval '1 hour'), ('shop', 'new-1', '', '{}', now())");
 	await(listener_has_logged(l, "deliveries are overdue"), LEASE_MS);
 	cr_assert(listener_has_logged(l, "oldest=old-1 target=shop"));
-	cr_assert_gt(listener_metric(l, "wsonce_oldest_unsettled_seconds"), 3599);
+	cr_assert_gt(listener_metric(l, "wsonce_outbox_oldest_seconds"), 3599);
+	cr_assert_eq(listener_metric(l, "wsonce_oldest_unsettled_seconds"), 0, "a delivery is not an event");
 	cr_assert_eq(listener_metric(l, "wsonce_outbox_pending"), 2);
 	cr_assert_eq(listener_status(l, "/readyz"), 200);
 }
