@@ -35,7 +35,7 @@ struct dialled {
 	bool may_lead;            /* the next beat reports it */
 	bool is_ours;             /* it reads the source, with --readers */
 	int64_t ours_ms;          /* when that was last confirmed */
-	int64_t open_ms;          /* first line only: when a beat last found it well connected, or not ours */
+	int64_t open_ms;          /* first line only: when a beat last found it well connected, or left to others */
 	struct vigil vigil;
 	bool is_silent;
 	struct silence silence; /* the last silence */
@@ -198,7 +198,7 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 		is_heard |= !d[k].is_silent;
 	/* If connections keep ending, the waits between them are long. */
 	proved_ms = now_ms - d->open_ms < TURN_MS ? LOST_MS : BACKOFF_GOOD_MS;
-	if ((r.open_ms && !r.is_doubted && now_ms - r.open_ms >= proved_ms) || !d->is_ours)
+	if ((r.open_ms && !r.is_doubted && now_ms - r.open_ms >= proved_ms) || ask(all, first).is_standby)
 		d->open_ms = now_ms;
 	return (struct heard){
 		.id = d->id,

@@ -17,6 +17,7 @@ struct reading {
 	bool is_alone;   /* other listeners get other messages */
 	bool is_doubted; /* it was silent for too long, or is not confirmed: others had better read, too */
 	bool is_idle;    /* reserved for a further shard: nobody dials it */
+	bool is_standby; /* left to others */
 };
 
 /* A connection that brings nothing though other listeners hear the source. */

@@ -49,6 +49,7 @@ static struct reading on_ask(void *arg, size_t i)
 				.is_paused = view.is_behind,
 				.is_doubted = view.is_unconfirmed,
 				.is_idle = all->items[i]->shard.is_idle,
+				.is_standby = view.is_standby,
 				.is_alone = fleet == FLEET_SHARED || fleet == FLEET_EXCLUSIVE};
 }
 

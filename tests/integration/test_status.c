@@ -173,6 +173,30 @@ Test(status, what_a_listener_that_cannot_store_is_connected_to_is_as_it_is_now, 
 	feed_free(feed);
 }
 
+/* Its last check-in says that the source is open. */
+Test(status, a_source_that_fails_while_nothing_can_be_stored_is_told, .init = bench_open)
+{
+	struct feed *feed = feed_new();
+	const char *const env[] = {suite_text("WSONCE_REDIS=%s", redisd_url(redisd_shared())),
+				   suite_text("WSONCE_POSTGRES=%s", database_conninfo(db)), NULL};
+	struct listener *a = listener_start(&(struct listener_options){.database = db, .source = feed_url(feed)},
+					    "--instance-id web-1");
+	struct run run;
+
+	await((run = run_in(env, "status"), strstr(run.output, "open") && !strstr(run.output, "! web-1")), WAIT_MS,
+	      "%s", run.output);
+	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', "
+			  "current_database()); END $$");
+	database_terminate_backends(db);
+	await((run = run_in(env, "status"), strstr(run.output, "! web-1 cannot store")), WAIT_MS, "%s", run.output);
+	feed_refuse(feed, 503);
+	feed_drop_all(feed);
+	await((run = run_in(env, "status"), strstr(run.output, "! web-1: source 127.0.0.1#1 is down")), WAIT_MS, "%s",
+	      run.output);
+	cr_assert_eq(listener_stop(a), 0);
+	feed_free(feed);
+}
+
 /* The first check-in is made while its cursor is read. */
 Test(status, a_source_that_fails_at_the_start_is_told_with_its_reason, .init = bench_open)
 {

@@ -33,6 +33,7 @@ static void on_turn(void *arg, size_t i, bool is_ours_now)
 	is_ours = is_ours_now;
 	turns++;
 	reading.open_ms = is_ours ? now : 0;
+	reading.is_standby = !is_ours;
 }
 
 static int redials, warnings, recoveries;
@@ -60,6 +61,7 @@ static void open_readings(int64_t k)
 	config.sources.count = 1;
 	config.readers = k;
 	now = 1000;
+	reading.is_standby = true;
 	readings = readings_new(&config, "i" NONCE, now);
 	readings_set_owner(readings,
 			   &(struct reading_owner){.on_ask = on_ask, .on_turn = on_turn, .on_silent = on_silent});
