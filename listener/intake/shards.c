@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/log_spell.h"
@@ -15,10 +16,11 @@
 #include "feed/shard.h"
 #include "intake/feed_call.h"
 
-#define TICK_MS  1000
-#define READY_IN 2 /* ticks in a row: by then all earlier messages on the old connections have arrived */
-#define AGAIN_MS 30000
-#define TELL_MS  60000
+#define TICK_MS   1000
+#define READY_IN  2 /* ticks in a row: by then all earlier messages on the old connections have arrived */
+#define AGAIN_MS  30000
+#define TELL_MS   60000
+#define OTHERS_MS 40000 /* with --readers, time for the others to have the list, too, if their first call fails */
 
 struct place {
 	struct profile *profile;
@@ -38,6 +40,7 @@ struct shards {
 	struct secrets *secrets; /* not to be shown */
 	struct request *request; /* NULL: none is running */
 	int64_t ask_ms;          /* loop clock: next call */
+	int64_t others_ms;       /* how long a change takes at least: the others may read what moves */
 	struct log_spell failures;
 	char trouble[SHARD_REASON + 100]; /* why there is no list yet */
 	size_t wanted;                    /* connections that the list needs */
@@ -143,9 +146,9 @@ static void look_at_change(struct shards *s)
 	while (i < s->count && is_ready(s, i))
 		i++;
 	s->ready = i < s->count ? 0 : s->ready + 1;
-	if (s->ready >= READY_IN) {
+	if (s->ready >= READY_IN && now_ms(s) - s->since_ms >= s->others_ms) {
 		end(s);
-	} else if (!s->is_told && now_ms(s) - s->since_ms >= TELL_MS) {
+	} else if (i < s->count && !s->is_told && now_ms(s) - s->since_ms >= TELL_MS) {
 		s->is_told = true;
 		log_warn("a connection is not ready for the new list of a source, keeping the old ones, too",
 			 "source=%s reason=%s", s->places[i].profile->name, profiled_view(s->places[i].source).error);
@@ -196,10 +199,16 @@ static json_t *read_answer(const struct shards *s, const struct request_answer *
 	return shard_cut(s->profile, list, why);
 }
 
+/* All listeners ask at the same moments: an item that moves may be another one's from then on (--readers). */
+static int64_t wait_for_moment(int64_t every_ms)
+{
+	return every_ms - clock_ms(CLOCK_REALTIME) % every_ms;
+}
+
 static void on_answer(void *arg, const struct request_answer *answer)
 {
 	struct shards *s = arg;
-	int64_t every_ms = s->profile->shard.http->every_ms;
+	int64_t every_ms = wait_for_moment(s->profile->shard.http->every_ms);
 	char why[SHARD_REASON];
 	json_t *parts = feed_call_succeeded(answer, why) ? read_answer(s, answer, why) : NULL;
 
@@ -262,14 +271,17 @@ static int set_first(struct shards *s, char why[SHARD_REASON])
 	return parts || !*why ? 0 : -1;
 }
 
-struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const struct profile *p,
+struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const struct profile *p, bool has_readers,
 			  void (*on_change)(void *arg), void *arg, char *error, size_t size)
 {
 	size_t count = (size_t)p->shard.most;
+	int64_t half_ms = p->shard.http ? p->shard.http->every_ms / 2 : OTHERS_MS;
 	struct shards *s = memory_calloc(1, sizeof(*s) + count * sizeof(s->places[0]));
 	char why[SHARD_REASON];
 
 	*s = (struct shards){.loop = loop, .requests = requests, .profile = p, .on_change = on_change, .arg = arg};
+	if (has_readers)
+		s->others_ms = half_ms < OTHERS_MS ? half_ms : OTHERS_MS;
 	for (; s->count < count; s->count++)
 		s->places[s->count] = (struct place){.profile = shard_profile(p, s->count + 1), .have = json_array()};
 	if (set_first(s, why)) {

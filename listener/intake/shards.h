@@ -9,8 +9,9 @@ struct shards;
 
 /* Reads the list of a profile with `shard`, and makes a profile for each possible connection. Returns NULL with a
  * sentence in error if the list cannot be read. requests and p must outlive the result. on_change is called from the
- * loop when the set of connections that have items has changed. */
-struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const struct profile *p,
+ * loop when the set of connections that have items has changed. has_readers: each connection is that of some listeners
+ * only, so a change waits for the others. */
+struct shards *shards_new(uv_loop_t *loop, struct requests *requests, const struct profile *p, bool has_readers,
 			  void (*on_change)(void *arg), void *arg, char *error, size_t size);
 struct profile *shards_profile(const struct shards *s, size_t i);
 

@@ -148,7 +148,8 @@ static void list_shown(void *arg)
 
 static int add_shards(struct sources *all, const struct profile *p, char *error, size_t size)
 {
-	struct shards *s = shards_new(ws_loop(all->ws), all->requests, p, list_shown, all, error, size);
+	struct shards *s =
+		shards_new(ws_loop(all->ws), all->requests, p, all->config->readers, list_shown, all, error, size);
 
 	if (!s)
 		return -1;

@@ -1078,6 +1078,28 @@ Test(feed_client, each_reload_of_a_list_says_what_became_of_it)
 	reload_list("a\nb\n", "a source's list can be used again", 1);
 }
 
+/* An item that moves may be another listener's, which may have the old list for a while. */
+Test(feed_client, with_readers_a_new_list_does_not_end_the_old_one_at_once)
+{
+	const char *path = suite_file("items", "a\nb\n");
+
+	bench_start(
+		"--readers 1 --config %s",
+		suite_file(
+			"sources.json",
+			suite_text("{\"sources\": [{\"name\": \"played\", " URL "\"overlap_s\": 1, \"vars\": "
+				   "{\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", "
+				   "\"per_connection\": 1, \"most\": 2}, \"on_open\": [{\"say\": \"$items\"}], " RULES
+				   "}]}",
+				   feed_port(feed), path)));
+	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
+	suite_file("items", "a\n");
+	process_signal(listener_process(listener), SIGHUP);
+	wait_pause_ms(10000);
+	cr_assert_eq(feed_clients(feed), 2);
+	await(feed_clients(feed) == 1, 45000);
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
