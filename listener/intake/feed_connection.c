@@ -615,7 +615,7 @@ static void ping_if_due(struct feed_connection *conn)
 		return;
 	}
 	say(conn, session_render_frame(conn->p->session, conn->p->profile->ping.send, true, (struct slice){NULL, 0}),
-	    RATE_LIMIT_OWN);
+	    RATE_LIMIT_PING);
 	conn->pinged_ms = now;
 	conn->ping_ms = now + interval;
 }

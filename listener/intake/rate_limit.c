@@ -12,9 +12,11 @@
 struct message {
 	struct list link;
 	size_t len;
-	bool is_ack;
+	size_t queue;
 	char text[];
 };
+
+enum { QUEUE_REPLIES, QUEUE_OWN, QUEUE_ACKS, QUEUES };
 
 void rate_limit_init(struct rate_limit *c, double rate_per_s)
 {
@@ -26,22 +28,24 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s)
 	c->sent_ms = memory_calloc(c->most, sizeof(*c->sent_ms));
 	for (size_t i = 0; i < c->most; i++)
 		c->sent_ms[i] = -c->window_ms;
-	list_init(&c->queue);
-	list_init(&c->ack_queue);
+	for (size_t i = 0; i < QUEUES; i++)
+		list_init(&c->queues[i]);
 }
 
 static struct message *first(const struct rate_limit *c)
 {
-	const struct list *queue = list_is_empty(&c->queue) ? &c->ack_queue : &c->queue;
+	size_t i = 0;
 
-	return list_is_empty(queue) ? NULL : list_entry(queue->next, struct message, link);
+	while (i < QUEUES && list_is_empty(&c->queues[i]))
+		i++;
+	return i == QUEUES ? NULL : list_entry(c->queues[i].next, struct message, link);
 }
 
 static void drop(struct rate_limit *c, struct message *m)
 {
 	list_remove(&m->link);
-	c->acks -= m->is_ack;
-	c->waiting -= !m->is_ack;
+	c->acks -= m->queue == QUEUE_ACKS;
+	c->waiting -= m->queue == QUEUE_REPLIES;
 	c->bytes -= m->len;
 	free(m);
 }
@@ -64,34 +68,34 @@ static bool may_send(struct rate_limit *c, int64_t now_ms)
 	return true;
 }
 
-static void keep(struct rate_limit *c, const char *text, size_t len, bool is_ack)
+static void keep(struct rate_limit *c, const char *text, size_t len, size_t queue)
 {
 	struct message *m = memory_alloc(sizeof(*m) + len);
 
 	m->len = len;
-	m->is_ack = is_ack;
+	m->queue = queue;
 	memcpy(m->text, text, len);
-	list_append(is_ack ? &c->ack_queue : &c->queue, &m->link);
-	c->acks += is_ack;
-	c->waiting += !is_ack;
+	list_append(&c->queues[queue], &m->link);
+	c->acks += queue == QUEUE_ACKS;
+	c->waiting += queue == QUEUE_REPLIES;
 	c->bytes += len;
 }
 
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg)
 {
-	bool is_free = !c->is_for_all && kind != RATE_LIMIT_REPLY, is_last = kind == RATE_LIMIT_LAST_ACK;
-	bool is_ack = kind == RATE_LIMIT_ACK || is_last;
+	bool is_free = !c->is_for_all && kind != RATE_LIMIT_REPLY;
+	size_t queue = kind > RATE_LIMIT_OWN ? QUEUE_ACKS : kind < RATE_LIMIT_OWN ? QUEUE_REPLIES : QUEUE_OWN;
 
-	while (is_last && c->acks)
-		drop(c, list_entry(c->ack_queue.next, struct message, link));
+	while (kind == RATE_LIMIT_LAST_ACK && c->acks)
+		drop(c, list_entry(c->queues[QUEUE_ACKS].next, struct message, link));
 	if (is_free || (!first(c) && may_send(c, now_ms))) {
 		send(arg, text, len);
 		return 0;
 	}
-	if ((!is_ack && c->waiting >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
+	if ((queue == QUEUE_REPLIES && c->waiting >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
 		return -1;
-	keep(c, text, len, is_ack);
+	keep(c, text, len, queue);
 	return 0;
 }
 

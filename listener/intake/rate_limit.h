@@ -9,14 +9,15 @@
 #include "base/list.h"
 
 #define RATE_LIMIT_REPLIES 50         /* per second, if the profile sets no rate */
-#define RATE_LIMIT_WAITING 1000       /* messages that may be queued, without acks */
+#define RATE_LIMIT_WAITING 1000       /* replies that may be queued */
 #define RATE_LIMIT_BYTES   (16 << 20) /* bytes of all that may be queued: they may repeat what the feed has sent */
 
 enum rate_limit_kind {
-	RATE_LIMIT_OWN,      /* our first messages and pings */
+	RATE_LIMIT_REPLY, /* answers to frames: the feed decides how many */
+	RATE_LIMIT_PING,
+	RATE_LIMIT_OWN,      /* our first messages, and those about a list */
 	RATE_LIMIT_ACK,      /* for events */
 	RATE_LIMIT_LAST_ACK, /* the same, and it covers all acks before it */
-	RATE_LIMIT_REPLY,    /* answers to frames: the feed decides how many */
 };
 
 /* For one connection; see rate_limit_init. */
@@ -24,11 +25,11 @@ struct rate_limit {
 	bool is_for_all; /* there is a rate, for all kinds; false: RATE_LIMIT_REPLIES, replies only */
 	size_t most;     /* messages in window_ms */
 	int64_t window_ms;
-	int64_t *sent_ms; /* when the last ones were sent, a ring */
-	size_t at;        /* the oldest of them */
-	struct list queue, ack_queue;
-	size_t waiting, acks; /* messages in each */
-	size_t bytes;         /* of all */
+	int64_t *sent_ms;      /* when the last ones were sent, a ring */
+	size_t at;             /* the oldest of them */
+	struct list queues[3]; /* replies and pings, our own, acks: the first ones are sent first */
+	size_t waiting, acks;  /* messages in the first and the last one */
+	size_t bytes;          /* of all */
 };
 
 typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);
@@ -36,9 +37,9 @@ typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);
 void rate_limit_init(struct rate_limit *c, double rate_per_s);
 void rate_limit_clear(struct rate_limit *c);
 
-/* Calls send at once if the rate allows it, else queues a copy. Returns 0, or -1 if the queue is full. Acks fill
- * it only by their bytes, since thousands of events may be stored together: stop reading when many wait. All other
- * messages go before them, since a heartbeat must not be late. */
+/* Calls send at once if the rate allows it, else queues a copy. Returns 0, or -1 if the queue is full. Acks and our own
+ * messages fill it only by their bytes: thousands of events may be stored together (stop reading when many acks wait),
+ * and a list may have thousands of items. Replies and pings go before them, since a heartbeat must not be late. */
 int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rate_limit_kind kind, int64_t now_ms,
 		    rate_limit_cb *send, void *arg);
 

@@ -349,6 +349,19 @@ Test(feed_client, acks_wait_for_the_rate_on_the_same_connection)
 	expect_acks_at_once(4500);
 }
 
+Test(feed_client, thousands_of_first_words_wait_for_the_rate)
+{
+	char numbers[12000] = "1", *at = numbers + 1;
+
+	for (int i = 2; i <= 2200; i++)
+		at += sprintf(at, ",%d", i);
+	START(URL "\"send_rate_per_s\": 1000, \"vars\": {\"numbers\": [%s]}, "
+		  "\"on_open\": [{\"each\": \"$numbers\", \"give\": \"${each}\"}], " RULES,
+	      feed_port(feed), numbers);
+	await(feed_has_heard(feed, "\n2200\n"), SETTLED_MS);
+	cr_assert_eq(feed_connections(feed), 1);
+}
+
 Test(feed_client, a_feed_that_reads_no_acks_is_left)
 {
 	start_acked();

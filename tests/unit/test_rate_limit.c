@@ -133,6 +133,18 @@ Test(rate_limit, acks_wait_however_many_they_are_and_hold_up_no_reply)
 	cr_assert_eq(rate_limit.acks, 0);
 }
 
+Test(rate_limit, a_long_list_of_our_own_is_sent_and_holds_up_no_heartbeat)
+{
+	rate_limit_init(&rate_limit, 1);
+	for (int i = 0; i < 3 * RATE_LIMIT_WAITING; i++)
+		cr_assert_eq(say("o", RATE_LIMIT_OWN, 0), 0);
+	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
+	cr_assert_eq(say("p", RATE_LIMIT_PING, 0), 0);
+	for (int i = 1; i <= 3; i++)
+		go_on(1100 * i);
+	cr_assert_str_eq(said, "orpo");
+}
+
 Test(rate_limit, an_ack_that_covers_others_replaces_them)
 {
 	rate_limit_init(&rate_limit, 1);
