@@ -390,6 +390,24 @@ static void on_too_long(void *arg, const char *head, size_t len, const uint8_t *
 
 /* --- signs of life --- */
 
+static int64_t ws_ping_ms(const struct feed_connection *conn)
+{
+	const struct profile *p = conn->p->profile;
+
+	return p->never_send ? 0 : 1000 * (p->ws_ping_s >= 0 ? p->ws_ping_s : conn->p->config->ping_interval_s);
+}
+
+static int64_t ping_interval_ms(const struct feed_connection *conn)
+{
+	const struct profile *p = conn->p->profile;
+
+	if (!p->ping.send || p->never_send)
+		return 0;
+	if (!p->ping.var)
+		return p->ping.every_ms;
+	return session_var_ms(conn->p->session, p->ping.var, p->ping.unit_ms, 1, p->ping.every_ms);
+}
+
 static struct idle_signs signs_of(const struct feed_connection *conn)
 {
 	return (struct idle_signs){.opened_ms = conn->opened_ms,
@@ -422,10 +440,7 @@ static void on_open(void *arg)
 
 	conn->opened_ms = now_ms(conn);
 	conn->age_ms = p->max_age_s ? draw_age(p) : 0;
-	if (p->never_send)
-		dial_set_ping(conn->dial, 0);
-	else if (p->ws_ping_s >= 0)
-		dial_set_ping(conn->dial, p->ws_ping_s * 1000);
+	dial_set_ping(conn->dial, ws_ping_ms(conn));
 	conn->of = conn->p->callbacks->on_open(conn->p->arg, conn);
 	say_first_words(conn);
 	feed_client_on_open(conn->client, conn);
@@ -573,7 +588,9 @@ static void look_for_silence(struct feed_connection *conn)
 	const char *var = p->idle_timeout.var;
 	int64_t told_ms =
 		var ? session_var_ms(conn->p->session, var, p->idle_timeout.unit_ms, p->idle_timeout.factor, 0) : 0;
-	struct idle_limit limit = idle_limit(p, conn->p->config->idle_timeout_s, told_ms);
+	int64_t own_ms = ping_interval_ms(conn), ping_ms = ws_ping_ms(conn);
+	struct idle_limit limit = idle_limit(p, conn->p->config->idle_timeout_s, told_ms,
+					     own_ms > 0 && (!ping_ms || own_ms < ping_ms) ? own_ms : ping_ms);
 	struct idle_signs signs = signs_of(conn);
 
 	feed_client_on_idle(conn->client, conn,
@@ -581,17 +598,6 @@ static void look_for_silence(struct feed_connection *conn)
 	conn->unheard_ms = idle_length(&limit, &signs, now_ms(conn));
 	if (conn->unheard_ms)
 		fail_later(conn, "the feed was silent for too long", 0);
-}
-
-static int64_t ping_interval_ms(const struct feed_connection *conn)
-{
-	const struct profile *p = conn->p->profile;
-
-	if (!p->ping.send || p->never_send)
-		return 0;
-	if (!p->ping.var)
-		return p->ping.every_ms;
-	return session_var_ms(conn->p->session, p->ping.var, p->ping.unit_ms, 1, p->ping.every_ms);
 }
 
 /* Any data since the last ping counts as an answer. */

@@ -2,19 +2,21 @@
  * to a ping, or a later message, shows that the feed goes on sending. */
 #include "intake/idle.h"
 
-#define PINGED_MS   90000  /* default limit if pings are sent */
+#define PINGED_MS   90000  /* default limit if pings are sent, */
+#define PINGS       3      /* or this many of their intervals, if that is longer */
 #define UNPINGED_MS 600000 /* default limit if not */
 #define GREETING_MS 5000
 
-struct idle_limit idle_limit(const struct profile *p, int64_t idle_s, int64_t told_ms)
+struct idle_limit idle_limit(const struct profile *p, int64_t idle_s, int64_t told_ms, int64_t ping_ms)
 {
 	bool is_pinged = !p->never_send && (p->ws_ping_s || p->ping.send);
 	bool is_set = told_ms || idle_s || p->idle_timeout.ms >= 0;
-	int64_t ms = told_ms                   ? told_ms
-		     : p->idle_timeout.ms >= 0 ? p->idle_timeout.ms
-		     : idle_s                  ? idle_s * 1000
-		     : is_pinged               ? PINGED_MS
-					       : UNPINGED_MS;
+	int64_t ms = told_ms                       ? told_ms
+		     : p->idle_timeout.ms >= 0     ? p->idle_timeout.ms
+		     : idle_s                      ? idle_s * 1000
+		     : PINGS * ping_ms > PINGED_MS ? PINGS * ping_ms
+		     : is_pinged                   ? PINGED_MS
+						   : UNPINGED_MS;
 
 	return (struct idle_limit){
 		.ms = ms, .is_guess = !is_set && !is_pinged, .is_only_messages = p->redacted_url && ms};

@@ -29,8 +29,9 @@ struct idle_signs {
 	int64_t pinged_ms;  /* our last ping that is a message; 0: none */
 };
 
-/* Returns the limit for a source. idle_s is --idle-timeout; told_ms is what the feed has set, or 0. */
-struct idle_limit idle_limit(const struct profile *p, int64_t idle_s, int64_t told_ms);
+/* Returns the limit for a source. idle_s is --idle-timeout; told_ms is what the feed has set, or 0; ping_ms is the
+ * shortest interval of pings, or 0. */
+struct idle_limit idle_limit(const struct profile *p, int64_t idle_s, int64_t told_ms, int64_t ping_ms);
 
 /* Returns how long ago the last sign of life was if the connection must end for that, else 0. */
 int64_t idle_length(const struct idle_limit *limit, const struct idle_signs *signs, int64_t now_ms);

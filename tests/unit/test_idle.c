@@ -88,27 +88,37 @@ Test(idle, who_sets_the_limit)
 {
 	struct profile p = {.ws_ping_s = -1, .idle_timeout.ms = -1};
 	char url[] = "ws://feed.test/";
-	struct idle_limit l = idle_limit(&p, 0, 0);
+	struct idle_limit l = idle_limit(&p, 0, 0, 20000);
 
 	cr_assert_eq(l.ms, 90000);
 	cr_assert(!l.is_guess && !l.is_only_messages);
 	p.never_send = true;
-	l = idle_limit(&p, 0, 0);
+	l = idle_limit(&p, 0, 0, 20000);
 	cr_assert_eq(l.ms, 600000);
 	cr_assert(l.is_guess);
-	l = idle_limit(&p, 600, 0);
+	l = idle_limit(&p, 600, 0, 20000);
 	cr_assert(l.ms == 600000 && !l.is_guess);
-	l = idle_limit(&p, 0, 7);
+	l = idle_limit(&p, 0, 7, 20000);
 	cr_assert(l.ms == 7 && !l.is_guess);
-	l = idle_limit(&p, 600, 7);
+	l = idle_limit(&p, 600, 7, 20000);
 	cr_assert(l.ms == 7 && !l.is_guess);
 	p.idle_timeout.ms = 600000;
-	l = idle_limit(&p, 5, 0);
+	l = idle_limit(&p, 5, 0, 20000);
 	cr_assert(l.ms == 600000 && !l.is_guess);
 	p.idle_timeout.ms = 0;
 	p.redacted_url = url;
-	l = idle_limit(&p, 5, 0);
+	l = idle_limit(&p, 5, 0, 20000);
 	cr_assert(!l.ms && !l.is_guess && !l.is_only_messages);
 	p.idle_timeout.ms = 1;
-	cr_assert(idle_limit(&p, 5, 0).is_only_messages);
+	cr_assert(idle_limit(&p, 5, 0, 20000).is_only_messages);
+}
+
+Test(idle, a_feed_is_not_silent_before_it_is_pinged)
+{
+	struct profile p = {.ws_ping_s = -1, .idle_timeout.ms = -1};
+	struct idle_limit l = idle_limit(&p, 0, 0, 120000);
+
+	cr_assert(l.ms == 360000 && !l.is_guess);
+	cr_assert_eq(idle_limit(&p, 600, 0, 120000).ms, 600000);
+	cr_assert_eq(idle_limit(&p, 0, 0, 0).ms, 90000, "the feed has not told its interval yet");
 }
