@@ -343,10 +343,12 @@ static void judge_cursor(struct feed_client *c, const struct dial_end *end)
 
 /* --- connections and their successors --- */
 
-/* True while the predecessor is still being read: at most three connections at once. */
+/* True while the predecessor is still being read (at most three connections at once), or the successor has not sent all
+ * its subscriptions. */
 static bool must_wait(const struct feed_client *c)
 {
-	return c->now && c->old && feed_connection_is_behind(c->old);
+	return (c->now && c->old && feed_connection_is_behind(c->old)) ||
+	       (c->next && feed_connection_is_talking(c->next));
 }
 
 /* Makes the successor the current connection. The old one stays until its acks are sent. */
@@ -684,7 +686,7 @@ static void look_at_successor(struct feed_client *c)
 {
 	int64_t limit_ms = c->p.profile->overlap_s * 1000;
 
-	if (!c->next || now_ms(c) - feed_connection_since_ms(c->next) < limit_ms || must_wait(c))
+	if (!c->next || must_wait(c) || (!c->is_next_ready && now_ms(c) - feed_connection_since_ms(c->next) < limit_ms))
 		return;
 	if (feed_connection_is_open(c->next)) {
 		c->is_next_ready = true;
@@ -883,7 +885,8 @@ bool feed_client_is_renewed(const struct feed_client *c)
 		return true;
 	if (c->is_stale)
 		return c->next && c->is_next_ready && !must_wait(c);
-	return c->state == STATE_OPEN && (c->is_ready || now_ms(c) - since_ms >= c->p.profile->overlap_s * 1000);
+	return c->state == STATE_OPEN && !feed_connection_is_talking(c->now) &&
+	       (c->is_ready || now_ms(c) - since_ms >= c->p.profile->overlap_s * 1000);
 }
 
 void feed_client_turn(struct feed_client *c)

@@ -145,7 +145,7 @@ static void say(struct feed_connection *conn, struct slice text, enum rate_limit
 static void apply_hold(struct feed_connection *conn)
 {
 	if (conn->dial)
-		dial_hold(conn->dial, conn->is_full || conn->rate_limit.acks > RATE_LIMIT_WAITING);
+		dial_hold(conn->dial, conn->is_full || conn->rate_limit.waiting[RATE_LIMIT_ACKS] > RATE_LIMIT_WAITING);
 }
 
 void feed_connection_send(struct feed_connection *conn, struct slice frame)
@@ -672,6 +672,11 @@ bool feed_connection_is_behind(const struct feed_connection *conn)
 		return false;
 	return dial_is_held(conn->dial) ||
 	       (conn->held_ms && now_ms(conn) - conn->held_ms < CATCH_UP_MS && dial_has_unread(conn->dial));
+}
+
+bool feed_connection_is_talking(const struct feed_connection *conn)
+{
+	return conn->rate_limit.waiting[RATE_LIMIT_OWNS];
 }
 
 bool feed_connection_is_too_old(const struct feed_connection *conn)

@@ -51,6 +51,9 @@ bool feed_connection_is_good(const struct feed_connection *conn);
 /* True if it has brought an event, a dead letter, or what a filter leaves out. */
 bool feed_connection_has_data(const struct feed_connection *conn);
 
+/* True while our own messages, such as subscriptions, wait for the rate. */
+bool feed_connection_is_talking(const struct feed_connection *conn);
+
 /* True if it is older than max_age_s allows. */
 bool feed_connection_is_too_old(const struct feed_connection *conn);
 

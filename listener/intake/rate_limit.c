@@ -12,11 +12,9 @@
 struct message {
 	struct list link;
 	size_t len;
-	size_t queue;
+	enum rate_limit_queue queue;
 	char text[];
 };
-
-enum { QUEUE_REPLIES, QUEUE_OWN, QUEUE_ACKS, QUEUES };
 
 void rate_limit_init(struct rate_limit *c, double rate_per_s)
 {
@@ -28,7 +26,7 @@ void rate_limit_init(struct rate_limit *c, double rate_per_s)
 	c->sent_ms = memory_calloc(c->most, sizeof(*c->sent_ms));
 	for (size_t i = 0; i < c->most; i++)
 		c->sent_ms[i] = -c->window_ms;
-	for (size_t i = 0; i < QUEUES; i++)
+	for (size_t i = 0; i < RATE_LIMIT_QUEUES; i++)
 		list_init(&c->queues[i]);
 }
 
@@ -36,16 +34,15 @@ static struct message *first(const struct rate_limit *c)
 {
 	size_t i = 0;
 
-	while (i < QUEUES && list_is_empty(&c->queues[i]))
+	while (i < RATE_LIMIT_QUEUES && list_is_empty(&c->queues[i]))
 		i++;
-	return i == QUEUES ? NULL : list_entry(c->queues[i].next, struct message, link);
+	return i == RATE_LIMIT_QUEUES ? NULL : list_entry(c->queues[i].next, struct message, link);
 }
 
 static void drop(struct rate_limit *c, struct message *m)
 {
 	list_remove(&m->link);
-	c->acks -= m->queue == QUEUE_ACKS;
-	c->waiting -= m->queue == QUEUE_REPLIES;
+	c->waiting[m->queue]--;
 	c->bytes -= m->len;
 	free(m);
 }
@@ -68,7 +65,7 @@ static bool may_send(struct rate_limit *c, int64_t now_ms)
 	return true;
 }
 
-static void keep(struct rate_limit *c, const char *text, size_t len, size_t queue)
+static void keep(struct rate_limit *c, const char *text, size_t len, enum rate_limit_queue queue)
 {
 	struct message *m = memory_alloc(sizeof(*m) + len);
 
@@ -76,8 +73,7 @@ static void keep(struct rate_limit *c, const char *text, size_t len, size_t queu
 	m->queue = queue;
 	memcpy(m->text, text, len);
 	list_append(&c->queues[queue], &m->link);
-	c->acks += queue == QUEUE_ACKS;
-	c->waiting += queue == QUEUE_REPLIES;
+	c->waiting[queue]++;
 	c->bytes += len;
 }
 
@@ -85,15 +81,17 @@ int rate_limit_send(struct rate_limit *c, const char *text, size_t len, enum rat
 		    rate_limit_cb *send, void *arg)
 {
 	bool is_free = !c->is_for_all && kind != RATE_LIMIT_REPLY;
-	size_t queue = kind > RATE_LIMIT_OWN ? QUEUE_ACKS : kind < RATE_LIMIT_OWN ? QUEUE_REPLIES : QUEUE_OWN;
+	enum rate_limit_queue queue = kind > RATE_LIMIT_OWN   ? RATE_LIMIT_ACKS
+				      : kind < RATE_LIMIT_OWN ? RATE_LIMIT_REPLIES_AND_PINGS
+							      : RATE_LIMIT_OWNS;
 
-	while (kind == RATE_LIMIT_LAST_ACK && c->acks)
-		drop(c, list_entry(c->queues[QUEUE_ACKS].next, struct message, link));
+	while (kind == RATE_LIMIT_LAST_ACK && c->waiting[queue])
+		drop(c, list_entry(c->queues[queue].next, struct message, link));
 	if (is_free || (!first(c) && may_send(c, now_ms))) {
 		send(arg, text, len);
 		return 0;
 	}
-	if ((queue == QUEUE_REPLIES && c->waiting >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
+	if ((kind < RATE_LIMIT_OWN && c->waiting[queue] >= RATE_LIMIT_WAITING) || c->bytes > RATE_LIMIT_BYTES)
 		return -1;
 	keep(c, text, len, queue);
 	return 0;

@@ -20,16 +20,19 @@ enum rate_limit_kind {
 	RATE_LIMIT_LAST_ACK, /* the same, and it covers all acks before it */
 };
 
+/* Messages in the first queue are sent first. */
+enum rate_limit_queue { RATE_LIMIT_REPLIES_AND_PINGS, RATE_LIMIT_OWNS, RATE_LIMIT_ACKS, RATE_LIMIT_QUEUES };
+
 /* For one connection; see rate_limit_init. */
 struct rate_limit {
 	bool is_for_all; /* there is a rate, for all kinds; false: RATE_LIMIT_REPLIES, replies only */
 	size_t most;     /* messages in window_ms */
 	int64_t window_ms;
-	int64_t *sent_ms;      /* when the last ones were sent, a ring */
-	size_t at;             /* the oldest of them */
-	struct list queues[3]; /* replies and pings, our own, acks: the first ones are sent first */
-	size_t waiting, acks;  /* messages in the first and the last one */
-	size_t bytes;          /* of all */
+	int64_t *sent_ms; /* when the last ones were sent, a ring */
+	size_t at;        /* the oldest of them */
+	struct list queues[RATE_LIMIT_QUEUES];
+	size_t waiting[RATE_LIMIT_QUEUES]; /* messages in each */
+	size_t bytes;                      /* of all */
 };
 
 typedef void(rate_limit_cb)(void *arg, const char *text, size_t len);

@@ -1113,6 +1113,49 @@ Test(feed_client, with_readers_a_new_list_does_not_end_the_old_one_at_once)
 	await(feed_clients(feed) == 1, 45000);
 }
 
+/* ---- successors that have much to say ---- */
+
+#define SAY_EACH "\"send_rate_per_s\": 10, \"on_open\": [{\"each\": \"$items\", \"give\": \"${each}\"}], "
+
+/* Waits until the first connection is left. By then the second one must have said everything. */
+static void expect_that_all_was_said(long words)
+{
+	int64_t end = wait_now_ms() + SETTLED_MS;
+
+	for (int i = 0; (feed_connections(feed) < 2 || feed_clients(feed) > 1) && wait_now_ms() < end; i++) {
+		feed_sendf(feed, "{\"id\":\"%d\"}", i);
+		wait_pause_ms(20);
+	}
+	await(feed_received(feed) == words, 500, "%ld of %ld", feed_received(feed), words);
+}
+
+Test(feed_client, a_new_list_takes_over_when_all_of_it_is_subscribed)
+{
+	char items[200] = "", *at = items;
+
+	for (int i = 1; i <= 40; i++)
+		at += sprintf(at, "%d\n", i);
+	START(URL "\"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", \"per_connection\": "
+		  "50}, " SAY_EACH RULES,
+	      feed_port(feed), suite_file("items", items));
+	await(feed_received(feed) == 40, SETTLED_MS);
+	strcpy(at, "41\n");
+	suite_file("items", items);
+	process_signal(listener_process(listener), SIGHUP);
+	expect_that_all_was_said(40 + 41);
+}
+
+Test(feed_client, a_successor_takes_over_when_it_has_subscribed)
+{
+	START(URL "\"overlap_s\": 1, \"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, "
+		  "16]}, " SAY_EACH
+		  "\"rules\": [{\"when\": {\"/move\": 1}, \"action\": \"reconnect\", \"overlap\": true}, " EVENT "]",
+	      feed_port(feed));
+	await(feed_received(feed) == 16, SETTLED_MS);
+	feed_send_text(feed, "{\"move\":1}");
+	expect_that_all_was_said(2 * 16);
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "

@@ -125,12 +125,12 @@ Test(rate_limit, acks_wait_however_many_they_are_and_hold_up_no_reply)
 	for (int i = 0; i < 3 * RATE_LIMIT_WAITING; i++)
 		cr_assert_eq(say("a", RATE_LIMIT_ACK, 0), 0);
 	cr_assert_eq(say("r", RATE_LIMIT_REPLY, 0), 0);
-	cr_assert_eq(rate_limit.acks, 3 * RATE_LIMIT_WAITING - 1);
+	cr_assert_eq(rate_limit.waiting[RATE_LIMIT_ACKS], 3 * RATE_LIMIT_WAITING - 1);
 	go_on(1100);
 	cr_assert_str_eq(said, "ar");
 	for (int i = 2; i <= 3 * RATE_LIMIT_WAITING; i++)
 		go_on(1100 * i);
-	cr_assert_eq(rate_limit.acks, 0);
+	cr_assert_eq(rate_limit.waiting[RATE_LIMIT_ACKS], 0);
 }
 
 Test(rate_limit, a_long_list_of_our_own_is_sent_and_holds_up_no_heartbeat)
@@ -151,7 +151,7 @@ Test(rate_limit, an_ack_that_covers_others_replaces_them)
 	say("1", RATE_LIMIT_LAST_ACK, 0);
 	say("2", RATE_LIMIT_LAST_ACK, 0);
 	say("3", RATE_LIMIT_LAST_ACK, 0);
-	cr_assert_eq(rate_limit.acks, 1);
+	cr_assert_eq(rate_limit.waiting[RATE_LIMIT_ACKS], 1);
 	go_on(1100);
 	go_on(2200);
 	cr_assert_str_eq(said, "13");
