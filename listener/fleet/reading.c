@@ -151,11 +151,11 @@ static struct reading ask(const struct readings *all, size_t i)
 	return all->owner.on_ask(all->owner.arg, i);
 }
 
-/* Returns one reading for all lines of a source: any open connection, and the last message. It is doubted if each line
- * that is connected is. */
+/* Returns one reading for all lines of a source: any open connection, and the last message. It is doubted, or talks, if
+ * each line that is connected does. */
 static struct reading ask_lines(const struct readings *all, size_t first)
 {
-	struct reading both = {.is_doubted = true};
+	struct reading both = {.is_doubted = true, .is_talking = true};
 
 	for (size_t i = first; i < first + all->items[first].lines; i++) {
 		const struct reading r = ask(all, i);
@@ -165,6 +165,7 @@ static struct reading ask_lines(const struct readings *all, size_t first)
 		if (r.last_ms > both.last_ms)
 			both.last_ms = r.last_ms;
 		both.is_doubted &= !r.open_ms || r.is_doubted;
+		both.is_talking &= !r.open_ms || r.is_talking;
 	}
 	return both;
 }
@@ -206,7 +207,7 @@ static struct heard describe(struct readings *all, size_t first, int64_t now_ms)
 		.is_dialled = true,
 		.is_open = r.open_ms,
 		.is_failing = now_ms - d->open_ms >= TURN_MS,
-		.open_s = r.open_ms ? (now_ms - r.open_ms) / 1000 : 0,
+		.open_s = r.open_ms && !r.is_talking ? (now_ms - r.open_ms) / 1000 : 0,
 		.messages = (uint32_t)count(all, first, now_ms),
 		.quiet_ms = r.last_ms ? now_ms - r.last_ms : ROSTER_QUIET_MOST_MS,
 	};
@@ -309,7 +310,7 @@ static void judge_silence(struct readings *all, size_t i, struct roster *roster,
 {
 	struct dialled *d = &all->items[i];
 	const struct reading r = ask(all, i);
-	int64_t open_ms = r.is_paused || r.is_alone ? 0 : r.open_ms;
+	int64_t open_ms = r.is_paused || r.is_alone || r.is_talking ? 0 : r.open_ms;
 	bool is_silent;
 
 	d->vigil.beside = d->lines > 1 ? count(all, i - d->line, now_ms) : 0;

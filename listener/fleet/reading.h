@@ -16,6 +16,7 @@ struct reading {
 	bool is_paused;  /* reading is paused, so silence means nothing */
 	bool is_alone;   /* other listeners get other messages */
 	bool is_doubted; /* it was silent for too long, or is not confirmed: others had better read, too */
+	bool is_talking; /* its subscriptions are not all sent, so others must not leave the source to it yet */
 	bool is_idle;    /* reserved for a further shard: nobody dials it */
 	bool is_standby; /* left to others */
 };

@@ -48,6 +48,7 @@ static struct reading on_ask(void *arg, size_t i)
 				.last_ms = view.data_ms,
 				.is_paused = view.is_behind,
 				.is_doubted = view.is_unconfirmed,
+				.is_talking = view.is_talking,
 				.is_idle = all->items[i]->shard.is_idle,
 				.is_standby = view.is_standby,
 				.is_alone = fleet == FLEET_SHARED || fleet == FLEET_EXCLUSIVE};

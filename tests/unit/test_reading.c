@@ -471,6 +471,9 @@ Test(reading, who_is_not_read_or_hears_other_messages_than_the_others_is_not_sil
 	reading.is_alone = true;
 	cr_assert_eq(be_deaf(60000), 0);
 	reading.is_alone = false;
+	reading.is_talking = true;
+	cr_assert_eq(be_deaf(60000), 0);
+	reading.is_talking = false;
 	reading.open_ms = 0;
 	cr_assert_eq(be_deaf(60000), 0);
 }
@@ -546,6 +549,18 @@ Test(reading, a_connection_is_said_with_its_age_its_messages_and_its_silence)
 	cr_assert(readings_may_lead(readings, 0));
 	cr_assert(said()->may_lead);
 	cr_assert_not(said()->may_lead, "once");
+}
+
+Test(reading, a_connection_that_has_not_subscribed_to_all_is_said_as_new)
+{
+	open_lines();
+	now = 100000;
+	reading = (struct reading){.open_ms = 87500, .is_talking = true};
+	beside = (struct reading){0};
+	const struct heard *s = said();
+	cr_assert(s->is_open && s->open_s == 0);
+	beside.open_ms = 90000;
+	cr_assert_eq(said()->open_s, 12, "the other line has");
 }
 
 Test(reading, lines_are_said_as_one_source)
