@@ -55,7 +55,7 @@ Test(postgres_faults, two_connections_of_a_listener_ended_again_and_again_do_no_
 	start_two();
 	for (int i = 0; i < 12; i++) {
 		fleet_send(&bench.fleet, 500);
-		cr_assert_gt(postgres_terminate_backends(bench.postgres), 0);
+		await(postgres_terminate_backends(bench.postgres) > 0, WHOLE_MS);
 		fleet_wait_rows(&bench.fleet, bench.fleet.sent - 400, WHOLE_MS);
 	}
 	must_work_again();
