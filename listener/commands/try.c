@@ -693,6 +693,9 @@ static int open_shard(struct trial *t, char *error, size_t size)
 		return -1;
 	}
 	if (parts) {
+		if (json_array_size(parts) > 1 && !t->is_look)
+			dispatch_fail("%s needs %zu connections; this is only the first, with the items of %s/1",
+				      t->profile->name, json_array_size(parts), t->profile->name);
 		t->profile = t->shard = shard_profile(t->profile, 1);
 		shard_set(t->shard, json_array_get(parts, 0));
 	}
@@ -727,7 +730,7 @@ static int talk(struct trial *t, const struct config *config, int64_t seconds)
 static bool find_misfit(const struct trial *t, const struct source_view *v, char *what, size_t size)
 {
 	const struct profile *p = t->profile;
-	uint64_t frames = 0, rejected = 0, unknown = 0;
+	uint64_t frames = 0, rejected = t->too_long, unknown = 0;
 
 	for (size_t i = 0; i <= p->rule_count; i++) {
 		frames += v->rules[i].frames;
@@ -779,6 +782,10 @@ static int record_feed(const struct invocation *in, const struct profile *p, FIL
 	if (talk(&t, in->config, o->seconds))
 		return dispatch_fail("%s", t.seen.error);
 	forget(&t);
+	if (t.too_long)
+		return dispatch_fail("%" PRIu64 " messages are left out: they are longer than --max-message, or the "
+				     "profile's max_message_bytes, allows",
+				     t.too_long);
 	if (t.seen.messages)
 		return STATUS_FINE;
 	return dispatch_fail("nothing was recorded: %s", *t.seen.error ? t.seen.error : "no message came");

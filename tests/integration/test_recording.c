@@ -276,6 +276,28 @@ Test(recording, a_link_in_the_place_of_the_lock_is_not_followed, .init = open_fe
 	cr_assert_eq(access(victim, F_OK), -1);
 }
 
+Test(recording, what_it_leaves_out_is_told, .init = open_feed, .timeout = 60)
+{
+	char *lines = suite_path("lines"),
+	     *many = suite_file("many.json", suite_text("{\"name\": \"many\", \"url\": \"%s\", \"vars\": {\"items\": "
+							"[1, 2, 3]}, \"shard\": {\"var\": \"items\", "
+							"\"per_connection\": 1}, \"rules\": [{\"action\": \"event\", "
+							"\"id\": [[\"/event_id\"]]}]}",
+							feed_url(feed)));
+	struct process *p = start(suite_text("--messages 1 --max-message 64KiB %s", lines));
+	struct run run;
+
+	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+	feed_sendf(feed, "{\"event_id\":\"long\",\"payload\":\"%0200000d\"}", 0);
+	feed_send_text(feed, "{\"event_id\":\"short\"}");
+	cr_assert_eq(process_wait(p, SOON_MS), 1);
+	cr_assert(strstr(process_errors(p), ": 1 messages are left out: they are longer than --max-message"), "%s",
+		  process_errors(p));
+	run = run_in(NULL, suite_text("record --profile %s --seconds 1 %s", many, suite_path("part")));
+	cr_assert(strstr(run.errors, ": many needs 3 connections; this is only the first, with the items of many/1\n"),
+		  "%s", run.errors);
+}
+
 /* It does not listen on for nothing. */
 Test(recording, a_full_disk_ends_it, .init = open_feed, .timeout = 60)
 {
