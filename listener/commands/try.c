@@ -719,6 +719,10 @@ static int talk(struct trial *t, const struct config *config, int64_t seconds)
 	feed_client_start(t->client);
 	uv_run(&t->loop, UV_RUN_DEFAULT);
 	progress_clear();
+	if (t->too_long && !t->is_look)
+		dispatch_fail("%" PRIu64 " messages are left out: they are longer than --max-message, or the profile's "
+			      "max_message_bytes, allows",
+			      t->too_long);
 	v = feed_client_view(t->client);
 	t->seen.connects = v.connects;
 	t->seen.is_stopped = v.is_stopped;
@@ -782,12 +786,8 @@ static int record_feed(const struct invocation *in, const struct profile *p, FIL
 	if (talk(&t, in->config, o->seconds))
 		return dispatch_fail("%s", t.seen.error);
 	forget(&t);
-	if (t.too_long)
-		return dispatch_fail("%" PRIu64 " messages are left out: they are longer than --max-message, or the "
-				     "profile's max_message_bytes, allows",
-				     t.too_long);
-	if (t.seen.messages)
-		return STATUS_FINE;
+	if (t.seen.messages || t.too_long)
+		return t.too_long ? STATUS_FAILED : STATUS_FINE;
 	return dispatch_fail("nothing was recorded: %s", *t.seen.error ? t.seen.error : "no message came");
 }
 

@@ -284,15 +284,21 @@ Test(recording, what_it_leaves_out_is_told, .init = open_feed, .timeout = 60)
 							"\"per_connection\": 1}, \"rules\": [{\"action\": \"event\", "
 							"\"id\": [[\"/event_id\"]]}]}",
 							feed_url(feed)));
-	struct process *p = start(suite_text("--messages 1 --max-message 64KiB %s", lines));
+	const char *const try[] = {program(), "try",           "--profile", profile(), "--expect",
+				   "3s",      "--max-message", "64KiB",     NULL};
+	struct process *p = start(suite_text("--messages 1 --max-message 64KiB %s", lines)),
+		       *trial = process_start_argv(try, NULL);
 	struct run run;
 
-	cr_assert(feed_wait_clients(feed, 1, SOON_MS));
+	cr_assert(feed_wait_clients(feed, 2, SOON_MS));
 	feed_sendf(feed, "{\"event_id\":\"long\",\"payload\":\"%0200000d\"}", 0);
 	feed_send_text(feed, "{\"event_id\":\"short\"}");
 	cr_assert_eq(process_wait(p, SOON_MS), 1);
+	cr_assert_eq(process_wait(trial, SOON_MS), 1);
 	cr_assert(strstr(process_errors(p), ": 1 messages are left out: they are longer than --max-message"), "%s",
 		  process_errors(p));
+	cr_assert(strstr(process_errors(trial), ": 1 messages are left out: they are longer than --max-message"), "%s",
+		  process_errors(trial));
 	run = run_in(NULL, suite_text("record --profile %s --seconds 1 %s", many, suite_path("part")));
 	cr_assert(strstr(run.errors, ": many needs 3 connections; this is only the first, with the items of many/1\n"),
 		  "%s", run.errors);
