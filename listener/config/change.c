@@ -128,7 +128,8 @@ void config_change(struct config *config, struct config *fresh, config_change_cb
 	for (size_t i = 0; (s = setting_at(i)); i++) {
 		bool is_taken = is_one_of(changeable, s->flag);
 
-		if (is_same(&c, s) || (strcmp(s->flag, "ingest-profile") == 0 && fresh->ingest_profile))
+		if (is_same(&c, s) || strcmp(s->flag, "feed") == 0 || /* compare_profiles() names both */
+		    (strcmp(s->flag, "ingest-profile") == 0 && fresh->ingest_profile))
 			continue;
 		if (is_taken)
 			change_setting(&c, s, i);

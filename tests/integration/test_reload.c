@@ -425,6 +425,23 @@ Test(reload, the_first_webhook_and_the_last_need_a_restart)
 	expect_logged("webhooks=0 needs_restart=webhooks");
 }
 
+Test(reload, a_list_in_feed_needs_no_restart)
+{
+	struct feed *feed = feed_new();
+	const char *path = suite_file(
+		"many.json", suite_text("{\"name\": \"many\", \"url\": \"%s\", \"vars\": {\"items\": [\"z\"]}, "
+					"\"shard\": {\"var\": \"items\", \"per_connection\": 1}, \"rules\": "
+					"[{\"action\": \"event\", \"id\": [[\"/id\"]]}]}",
+					feed_url(feed)));
+
+	write_settings(suite_text("{\"feed\": \"%s?items=a,b\"}", path));
+	start("");
+	reload_as(suite_text("{\"feed\": \"%s?items=a,b,c\"}", path));
+	expect_logged("event=reloaded changed=profile:many tokens=0 certificates=0 webhooks=0\n");
+	reload_as("{}");
+	expect_logged("webhooks=0 needs_restart=profile:many\n");
+}
+
 /* --- errors change nothing --- */
 
 Test(reload, an_error_anywhere_changes_nothing)
