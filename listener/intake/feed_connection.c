@@ -676,7 +676,8 @@ bool feed_connection_is_behind(const struct feed_connection *conn)
 
 bool feed_connection_is_talking(const struct feed_connection *conn)
 {
-	return conn->rate_limit.waiting[RATE_LIMIT_OWNS];
+	return conn->rate_limit.waiting[RATE_LIMIT_OWNS] || conn->rate_limit.waiting[RATE_LIMIT_REPLIES_AND_PINGS] ||
+	       (conn->of && conn->call);
 }
 
 bool feed_connection_is_too_old(const struct feed_connection *conn)

@@ -51,7 +51,7 @@ bool feed_connection_is_good(const struct feed_connection *conn);
 /* True if it has brought an event, a dead letter, or what a filter leaves out. */
 bool feed_connection_has_data(const struct feed_connection *conn);
 
-/* True while our own messages, such as subscriptions, wait for the rate. */
+/* True while it may still subscribe: messages wait for the rate, or a call of a rule waits for its answer. */
 bool feed_connection_is_talking(const struct feed_connection *conn);
 
 /* True if it is older than max_age_s allows. */

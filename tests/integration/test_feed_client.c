@@ -1156,6 +1156,52 @@ Test(feed_client, a_successor_takes_over_when_it_has_subscribed)
 	expect_that_all_was_said(2 * 16);
 }
 
+#define SUCCEED \
+	"{\"when\": {\"/move\": {\"exists\": true}}, \"action\": \"reconnect\", \"overlap\": true, \"url\": " \
+	"\"${/move}\"}, "
+
+/* Asks for a successor, at /second, and sends this to it alone. */
+static void welcome_successor(const char *text)
+{
+	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/second\"}", feed_port(feed));
+	await(feed_connections(feed) == 2, SETTLED_MS);
+	feed_mute(feed, "GET /feed ");
+	feed_send_text(feed, text);
+	feed_mute(feed, NULL);
+}
+
+Test(feed_client, a_successor_that_subscribes_by_answers_takes_over_when_all_are_sent)
+{
+	START(URL "\"overlap_s\": 1, \"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, "
+		  "16]}, \"send_rate_per_s\": 10, \"rules\": [{\"when\": {\"/welcome\": 1}, \"ready\": true, \"send\": "
+		  "[{\"each\": \"$items\", \"give\": \"${each}\"}]}, " SUCCEED EVENT "]",
+	      feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 1, SETTLED_MS));
+	feed_send_text(feed, "{\"welcome\":1}");
+	await(feed_received(feed) == 16, SETTLED_MS);
+	welcome_successor("{\"welcome\":1}");
+	expect_that_all_was_said(2 * 16);
+}
+
+Test(feed_client, a_successor_that_subscribes_by_http_takes_over_when_that_is_answered)
+{
+	struct feed *api = feed_new();
+
+	feed_answer(api, "/", "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}");
+	START(URL
+	      "\"rules\": [{\"when\": {\"/welcome\": 1}, \"ready\": true, \"http\": [{\"method\": \"POST\", \"url\": "
+	      "\"http://127.0.0.1:%d/\"}]}, " SUCCEED EVENT "]",
+	      feed_port(feed), feed_port(api));
+	bench_expect_heard(feed, "id", "one");
+	feed_freeze(api);
+	welcome_successor("{\"welcome\":1}");
+	cr_assert_not(wait_until(feed_clients(feed) < 2, 3000), "the old one was left");
+	feed_thaw(api);
+	await(feed_clients(feed) == 1, SETTLED_MS);
+	bench_expect_heard(feed, "id", "two");
+	feed_free(api);
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
