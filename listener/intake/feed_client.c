@@ -367,6 +367,7 @@ static void promote(struct feed_client *c)
 	c->is_refused = false;
 	c->is_ready = c->is_next_ready;
 	c->is_stale = false;
+	set_state(c, feed_connection_is_open(c->now) ? STATE_OPEN : STATE_CONNECTING);
 	log_one_of_many(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
 			c->redacted_url);
 }

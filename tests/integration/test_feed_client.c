@@ -1202,6 +1202,24 @@ Test(feed_client, a_successor_that_subscribes_by_http_takes_over_when_that_is_an
 	feed_free(api);
 }
 
+Test(feed_client, a_source_is_not_open_while_only_its_successor_is_dialled)
+{
+	struct feed *other = feed_new();
+
+	START(URL "\"overlap_s\": 60, \"rules\": [" SUCCEED EVENT "]", feed_port(feed));
+	bench_expect_heard(feed, "id", "one");
+	feed_freeze(other);
+	feed_sendf(feed, "{\"move\":\"ws://127.0.0.1:%d/\"}", feed_port(other));
+	wait_pause_ms(3000); /* by then it is dialled */
+	cr_assert(listener_page_has(listener, "/readyz", "ready\n"));
+	feed_drop_all(feed);
+	await(listener_page_has(listener, "/readyz", "not ready: source played: connecting"), 5000);
+	feed_thaw(other);
+	bench_expect_heard(other, "id", "two");
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	feed_free(other);
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
