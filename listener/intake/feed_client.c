@@ -882,8 +882,8 @@ bool feed_client_is_renewed(const struct feed_client *c)
 {
 	int64_t since_ms = c->said_ms || !c->now ? c->said_ms : feed_connection_opened_ms(c->now);
 
-	if (c->state == STATE_STANDBY || c->state == STATE_STOPPED)
-		return true;
+	if (c->state == STATE_STANDBY || c->state == STATE_STOPPED) /* a stopped one does not get what moves to it */
+		return !c->is_waiting && (c->state == STATE_STANDBY || !c->p.profile->shard.is_joining);
 	if (c->is_stale)
 		return c->next && c->is_next_ready && !must_wait(c);
 	return c->state == STATE_OPEN && !feed_connection_is_talking(c->now) &&

@@ -1220,6 +1220,30 @@ Test(feed_client, a_source_is_not_open_while_only_its_successor_is_dialled)
 	feed_free(other);
 }
 
+/* The feed refuses the connection that is new, which has fresh. What moves to it would be unread. */
+Test(feed_client, a_new_list_does_not_take_over_while_a_new_connection_has_stopped)
+{
+	const char *path = suite_file("items", "old1\nold2\n");
+
+	START("\"url\": \"ws://127.0.0.1:%d/${text:items}\", \"overlap_s\": 1, \"vars\": {\"items\": \"${file:%s}\"}, "
+	      "\"shard\": "
+	      "{\"var\": "
+	      "\"items\", \"per_connection\": 1}, \"rules\": [{\"when\": {\"/no\": 1}, \"action\": \"fatal\"}, " EVENT
+	      "]",
+	      feed_port(feed), path);
+	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
+	feed_mute(feed, "old");
+	suite_file("items", "old1\nold2\nfresh\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(feed_connections(feed) >= 3, SETTLED_MS);
+	feed_send_text(feed, "{\"no\":1}");
+	await(listener_has_logged(listener, "source has stopped"), SETTLED_MS);
+	cr_assert_not(wait_until(listener_has_logged(listener, "source has a new list"), 6000));
+	suite_file("items", "old1\nold2\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
