@@ -65,11 +65,11 @@ static void set_items(struct place *at, const json_t *items)
 	at->have = items ? json_copy((json_t *)items) : json_array();
 }
 
-static void begin_place(struct place *at, json_t *items)
+static void begin_place(struct place *at, json_t *items, bool is_first)
 {
 	json_auto_t *fresh = shard_without(items, at->have);
 
-	at->profile->shard.is_joining = at->profile->shard.is_idle;
+	at->profile->shard.is_joining = at->profile->shard.is_idle && !is_first;
 	shard_set(at->profile, items);
 	json_array_extend(at->have, fresh);
 	at->is_changed = true;
@@ -107,6 +107,8 @@ static bool is_same(const struct shards *s, const json_t *parts)
 
 static void begin(struct shards *s, const json_t *parts)
 {
+	bool is_first = !s->wanted; /* no connection has items yet */
+
 	if (is_same(s, parts))
 		return;
 	s->wanted = json_array_size(parts);
@@ -115,7 +117,7 @@ static void begin(struct shards *s, const json_t *parts)
 	s->ready = 0;
 	for (size_t i = 0; i < s->wanted; i++)
 		if (!json_equal(json_array_get(parts, i), shard_items(s->places[i].profile)))
-			begin_place(&s->places[i], json_array_get(parts, i));
+			begin_place(&s->places[i], json_array_get(parts, i), is_first);
 	s->on_change(s->arg);
 }
 

@@ -1244,6 +1244,28 @@ Test(feed_client, a_new_list_does_not_take_over_while_a_new_connection_has_stopp
 	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
 }
 
+#define LIST(text) "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" text
+
+/* What stopped at the start had its items from nobody. */
+Test(feed_client, a_connection_that_has_stopped_at_the_start_does_not_keep_old_lists)
+{
+	feed_answer(feed, "/list", LIST("[\"a\",\"bad\"]"));
+	START("\"url\": \"ws://127.0.0.1:%d/${text:items}\", \"overlap_s\": 1, \"vars\": {\"items\": []}, \"shard\": "
+	      "{\"var\": \"items\", \"per_connection\": 1}, \"var_http\": {\"items\": {\"url\": "
+	      "\"http://127.0.0.1:%d/list\"}}, \"rules\": [{\"when\": {\"/no\": 1}, \"action\": \"fatal\"}, " EVENT "]",
+	      feed_port(feed), feed_port(feed));
+	cr_assert(feed_wait_clients(feed, 2, SETTLED_MS));
+	feed_mute(feed, "GET /a ");
+	feed_send_text(feed, "{\"no\":1}");
+	await(listener_has_logged(listener, "source has stopped"), SETTLED_MS);
+	feed_mute(feed, NULL);
+	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
+	feed_answer(feed, "/list", LIST("[\"b\",\"bad\"]"));
+	process_signal(listener_process(listener), SIGHUP);
+	await(listener_count_logged(listener, "source has a new list") == 2, SETTLED_MS);
+	await(feed_clients(feed) == 1, SETTLED_MS);
+}
+
 Test(feed_client, no_secret_is_told_anywhere)
 {
 	START("\"url\": \"ws://127.0.0.1:%d/feed/${env:FEED_SECRET}?token=${env:FEED_SECRET}\", \"headers\": "
