@@ -1244,6 +1244,25 @@ Test(feed_client, a_new_list_does_not_take_over_while_a_new_connection_has_stopp
 	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
 }
 
+Test(feed_client, a_new_list_does_not_take_over_while_a_stopped_connection_is_refused_again)
+{
+	START(URL "\"overlap_s\": 1, \"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", "
+		  "\"per_connection\": 1}, \"rules\": [{\"when\": {\"/no\": 1}, \"action\": \"fatal\"}, " EVENT "]",
+	      feed_port(feed), suite_file("items", "bad\n"));
+	for (int i = 1; i <= 2; i++) {
+		await(feed_connections(feed) == i, SETTLED_MS);
+		feed_send_text(feed, "{\"no\":1}");
+		await(listener_count_logged(listener, "source has stopped") == i, SETTLED_MS);
+		suite_file("items", "worse\n");
+		if (i == 1)
+			process_signal(listener_process(listener), SIGHUP);
+	}
+	cr_assert_not(wait_until(listener_has_logged(listener, "source has a new list"), 4000));
+	suite_file("items", "good\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
+}
+
 #define LIST(text) "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" text
 
 /* What stopped at the start had its items from nobody. */
