@@ -831,8 +831,11 @@ static bool begin_change(struct feed_client *c)
 {
 	bool is_open = c->now && feed_connection_is_open(c->now);
 
-	if (c->state == STATE_STANDBY)
+	if (!uv_is_active((uv_handle_t *)&c->tick)) {
+		c->retry_ms = c->state == STATE_STOPPED ? 0 : c->retry_ms;
+		set_state(c, STATE_STANDBY);
 		return false;
+	}
 	drop(&c->next, code_of(c));
 	c->is_waiting = true;
 	if (!is_open && (c->now || c->state == STATE_STOPPED)) {

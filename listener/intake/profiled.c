@@ -260,12 +260,12 @@ void profiled_change(struct profiled *s, const json_t *fresh)
 	take_items(s);
 	if (s->profile->shard.is_idle)
 		leave_to_others(s);
-	else if (feed_client_view(s->client).is_standby && may_go(s))
-		go(s);
-	else if (s->profile->shard.subscribe)
+	if (s->profile->shard.subscribe && !s->profile->shard.is_idle)
 		tell(s, fresh, json_array_size(fresh) ? s->profile->shard.subscribe : NULL, feed_client_tell);
 	else
 		feed_client_renew(s->client);
+	if (may_go(s))
+		go(s); /* unless it is started already */
 }
 
 bool profiled_is_changed(const struct profiled *s)

@@ -1242,6 +1242,10 @@ Test(feed_client, a_new_list_does_not_take_over_while_a_new_connection_has_stopp
 	suite_file("items", "old1\nold2\n");
 	process_signal(listener_process(listener), SIGHUP);
 	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS, "a connection without items counts");
+	suite_file("items", "old1\nold2\nbetter\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(feed_clients(feed) == 3, SETTLED_MS, "the connection that had stopped is not dialled");
 }
 
 Test(feed_client, a_new_list_does_not_take_over_while_a_stopped_connection_is_refused_again)
