@@ -937,6 +937,10 @@ void feed_client_free(struct feed_client *c)
 
 struct source_view feed_client_view(const struct feed_client *c)
 {
+	/* One that has stopped and was left to others may be dialled again when its wait is over. */
+	bool is_over =
+		c->state == STATE_STOPPED && !uv_is_active((const uv_handle_t *)&c->tick) && now_ms(c) >= c->retry_ms;
+	enum state state = is_over ? STATE_STANDBY : c->state;
 	/* A feed that waits for acks may send nothing more. */
 	bool has_stalled = c->p.profile->ack_mode != ACK_MODE_NONE && c->state == STATE_OPEN &&
 			   now_ms(c) - feed_connection_opened_ms(c->now) >= TELL_MS;
@@ -945,7 +949,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 	return (struct source_view){
 		.number = c->number,
 		.url = c->redacted_url,
-		.state = state_names[c->state],
+		.state = state_names[state],
 		.error = *c->error                    ? c->error
 			 : c->is_unconfirmed          ? "the feed does not confirm the subscription"
 			 : c->idle == IDLE_UNANSWERED ? "a ping was not answered, and the feed has sent no event since"
@@ -953,8 +957,8 @@ struct source_view feed_client_view(const struct feed_client *c)
 						      : "",
 		.is_open = c->state == STATE_OPEN,
 		.is_unconfirmed = c->is_unconfirmed || c->idle,
-		.is_standby = c->state == STATE_STANDBY,
-		.is_stopped = c->state == STATE_STOPPED,
+		.is_standby = state == STATE_STANDBY,
+		.is_stopped = state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),
 		.is_talking = c->now && feed_connection_is_talking(c->now),
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,

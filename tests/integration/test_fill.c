@@ -407,3 +407,36 @@ Test(fill, a_reader_whose_turn_it_is_again_misses_nothing)
 	cr_assert_eq(listener_metric(fleet.listeners[!first], "wsonce_feed_missing_total{source=\"played\"}"), 0);
 	fleet_end(&fleet);
 }
+
+/* Sends the next number, and returns true if this listener is ready. */
+static bool is_fit(int i)
+{
+	send_number(++sent);
+	return listener_page_has(fleet.listeners[i], "/readyz", "ready\n");
+}
+
+Test(fill, a_reader_that_has_stopped_may_be_one_again_when_its_wait_is_over)
+{
+	const char *config =
+		suite_file("readers.json",
+			   suite_text("{\"sources\": [{\"name\": \"played\", \"backoff\": {\"max_ms\": 2000}, " URL
+				      "\"rules\": [{\"when\": {\"/no\": 1}, \"action\": \"fatal\"}, " EVENT "}]}]}",
+				      feed_port(feed)));
+	int first;
+
+	fleet_launch(&fleet, 2, NULL, NULL, suite_text("--readers 1 --config %s", config));
+	listener_wait_ready(fleet.listeners[0]);
+	listener_wait_ready(fleet.listeners[1]);
+	wait_pause_ms(7000); /* by then they know each other */
+	await(is_left_to(0) || is_left_to(1), LEFT_MS);
+	first = reads(1);
+	for (int i = 0; i < 2; i++) {
+		feed_send_text(feed, "{\"no\":1}");
+		await(i ? !reads(!first) : is_left_to(!first), LEFT_MS);
+	}
+	listener_kill(fleet.listeners[first]);
+	fleet_launch_one(&fleet, first);
+	await(is_left_to(first), LEFT_MS);
+	await(is_fit(!first), LEFT_MS);
+	fleet_end(&fleet);
+}
