@@ -31,8 +31,8 @@ void limit_lower(struct limit *l, size_t rows)
 }
 
 /* Returns how many rows take about target_ms. If the statement itself is slow, as with a slow disk or a distant
- * standby, there is no limit: fewer rows per statement would only mean more statements. To tell the two apart, it now
- * and then compares statements of different sizes. */
+ * standby, sets no limit, because fewer rows per statement would only mean more statements. To tell the two apart, it
+ * compares statements of different sizes. */
 static size_t measure(struct limit *l, struct timed now)
 {
 	struct timed was = l->slow, large = was.rows > now.rows ? was : now, small = was.rows > now.rows ? now : was;

@@ -384,20 +384,25 @@ static bool is_left_to(int i)
 	return reads(i) && !reads(!i);
 }
 
+/* Starts two listeners, of which one reads. Returns which. */
+static int start_readers(const char *config)
+{
+	fleet_launch(&fleet, 2, NULL, NULL, suite_text("--readers 1 --config %s", config));
+	listener_wait_ready(fleet.listeners[0]);
+	listener_wait_ready(fleet.listeners[1]);
+	wait_pause_ms(7000); /* by then they know each other */
+	await(is_left_to(0) || is_left_to(1), LEFT_MS);
+	return reads(1);
+}
+
 /* Numbers that another reader had meanwhile are not missing. */
 Test(fill, a_reader_whose_turn_it_is_again_misses_nothing)
 {
 	const char *config =
 		suite_file("readers.json",
 			   suite_text("{\"sources\": [{\"name\": \"played\", " URL GAP RULES "}]}", feed_port(feed)));
-	int first;
+	int first = start_readers(config);
 
-	fleet_launch(&fleet, 2, NULL, NULL, suite_text("--readers 1 --config %s", config));
-	listener_wait_ready(fleet.listeners[0]);
-	listener_wait_ready(fleet.listeners[1]);
-	wait_pause_ms(7000); /* by then they know each other */
-	await(is_left_to(0) || is_left_to(1), LEFT_MS);
-	first = reads(1);
 	for (int turn = 0; turn < 2; turn++) {
 		listener_kill(fleet.listeners[first]);
 		await(is_left_to(!first), LEFT_MS);
@@ -422,14 +427,8 @@ Test(fill, a_reader_that_has_stopped_may_be_one_again_when_its_wait_is_over)
 			   suite_text("{\"sources\": [{\"name\": \"played\", \"backoff\": {\"max_ms\": 2000}, " URL
 				      "\"rules\": [{\"when\": {\"/no\": 1}, \"action\": \"fatal\"}, " EVENT "}]}]}",
 				      feed_port(feed)));
-	int first;
+	int first = start_readers(config);
 
-	fleet_launch(&fleet, 2, NULL, NULL, suite_text("--readers 1 --config %s", config));
-	listener_wait_ready(fleet.listeners[0]);
-	listener_wait_ready(fleet.listeners[1]);
-	wait_pause_ms(7000); /* by then they know each other */
-	await(is_left_to(0) || is_left_to(1), LEFT_MS);
-	first = reads(1);
 	for (int i = 0; i < 2; i++) {
 		feed_send_text(feed, "{\"no\":1}");
 		await(i ? !reads(!first) : is_left_to(!first), LEFT_MS);

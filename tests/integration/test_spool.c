@@ -465,7 +465,7 @@ static void send_orders(struct feed *feed)
 		feed_sendf(feed, "{\"n\": %d, \"text\": \"%0400d\"}", n, 0);
 }
 
-/* What waits for its acks stays in memory. The other feed needs room for what goes to disk. */
+/* Events that wait for acks stay in memory. The other feed must still be read, so that its events reach the disk. */
 Test(spool, a_feed_with_acks_leaves_room_for_one_without, .timeout = 120)
 {
 	struct feed *feed = feed_new();

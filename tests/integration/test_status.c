@@ -139,6 +139,14 @@ Test(status, a_source_that_fails_after_the_first_check_in_is_told_with_its_reaso
 	close(fd);
 }
 
+/* Makes the database read-only. */
+static void refuse_writes(void)
+{
+	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', "
+			  "current_database()); END $$");
+	database_terminate_backends(db);
+}
+
 /* It cannot check in meanwhile, so its heartbeat tells. */
 Test(status, what_a_listener_that_cannot_store_is_connected_to_is_as_it_is_now, .init = bench_open)
 {
@@ -157,9 +165,7 @@ Test(status, what_a_listener_that_cannot_store_is_connected_to_is_as_it_is_now, 
 	await((run = run_in(env, "status"), strstr(run.output, "! web-1: source 127.0.0.1#1 is down") &&
 						    strstr(run.output, "! web-1: redis is down")),
 	      WAIT_MS, "%s", run.output);
-	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', "
-			  "current_database()); END $$");
-	database_terminate_backends(db);
+	refuse_writes();
 	feed_refuse(feed, 0);
 	redisd_start(redis);
 	await((run = run_in(env, "status"),
@@ -185,9 +191,7 @@ Test(status, a_source_that_fails_while_nothing_can_be_stored_is_told, .init = be
 
 	await((run = run_in(env, "status"), strstr(run.output, "open") && !strstr(run.output, "! web-1")), WAIT_MS,
 	      "%s", run.output);
-	database_exec(db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', "
-			  "current_database()); END $$");
-	database_terminate_backends(db);
+	refuse_writes();
 	await((run = run_in(env, "status"), strstr(run.output, "! web-1 cannot store")), WAIT_MS, "%s", run.output);
 	feed_refuse(feed, 503);
 	feed_drop_all(feed);
@@ -456,7 +460,7 @@ Test(status, a_listener_that_was_killed_is_missed_and_without_any_the_fleet_is_d
 	/* After a long time it is no longer a problem. */
 	database_exec(db,
 		      "UPDATE wsonce_listeners SET seen_at = now() - interval '11 min' WHERE listener LIKE 'web-2%%'");
-	/* A command that was killed is no problem. */
+	/* Killing a command is not a problem of the fleet. */
 	database_exec(db, "INSERT INTO wsonce_listeners (listener, dedup_window_s, seen_at, report) VALUES "
 			  "('killed.0123456789abcdef', 300, now() - interval '160 s', '{\"settled_us\": 0}')");
 	json_decref(read_state(0));
