@@ -961,6 +961,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.is_stopped = state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),
 		.is_talking = c->now && feed_connection_is_talking(c->now),
+		.is_told = c->now && c->said_ms,
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,
 		.refused_ms = c->refused_ms,
 		.last_message_ms = c->last_message_ms,

@@ -117,6 +117,7 @@ struct source_view {
 	bool is_stopped;     /* stopped for long, because of a rule or a close code */
 	bool is_behind;      /* reading is paused, or was until a moment ago */
 	bool is_talking;     /* its subscriptions are not all sent */
+	bool is_told;        /* a list was changed on its connection, by a message */
 	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t refused_ms;  /* loop clock, first of the attempts since then that failed; 0: none, or we shall wait */
 	int64_t last_message_ms; /* loop clock; 0: none yet */

@@ -67,8 +67,11 @@ static void set_items(struct place *at, const json_t *items)
 
 static void begin_place(struct place *at, json_t *items, bool is_first)
 {
-	json_auto_t *fresh = shard_without(items, at->have);
+	json_auto_t *fresh = NULL;
 
+	if (at->is_changed && !profiled_view(at->source).is_told) /* it is connected anew, with these only */
+		set_items(at, shard_items(at->profile));
+	fresh = shard_without(items, at->have);
 	at->profile->shard.is_joining = at->profile->shard.is_idle && !is_first;
 	shard_set(at->profile, items);
 	json_array_extend(at->have, fresh);

@@ -1267,6 +1267,24 @@ Test(feed_client, a_new_list_does_not_take_over_while_a_stopped_connection_is_re
 	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
 }
 
+/* A connection that is made while a new list is not ready yet has nothing of the old one. */
+Test(feed_client, an_item_that_comes_back_is_subscribed_again)
+{
+	START(URL "\"overlap_s\": 60, \"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", "
+		  "\"per_connection\": 9}, \"on_open\": [\"${items}\"], \"on_change\": {\"subscribe\": \"${items}\", "
+		  "\"unsubscribe\": \"${items}\"}, \"rules\": [{\"when\": {\"/ok\": 1}, \"ready\": true}, " EVENT "]",
+	      feed_port(feed), suite_file("items", "a\n"));
+	await(feed_received(feed) == 1, SETTLED_MS);
+	suite_file("items", "b\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(feed_received(feed) == 2, SETTLED_MS);
+	feed_drop_all(feed);
+	await(feed_received(feed) == 3, SETTLED_MS);
+	suite_file("items", "a\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(feed_received(feed) == 4, SETTLED_MS, "it is not subscribed to a");
+}
+
 #define LIST(text) "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" text
 
 /* What stopped at the start had its items from nobody. */
