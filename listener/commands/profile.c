@@ -25,7 +25,7 @@ int profile_list(const struct invocation *in)
 		struct profile *p = profile_read_named(names[i], &fault);
 
 		if (p)
-			printf("%-22s %s\n", names[i], p->about ? p->about : "");
+			json_out_line("%-22s %s", names[i], p->about ? p->about : "");
 		else
 			status = dispatch_fail("%s", fault.text);
 		profile_free(p);
@@ -41,7 +41,7 @@ int profile_show(const struct invocation *in)
 
 	if (!text)
 		return dispatch_refuse("%s", fault.text);
-	fputs(text, stdout);
+	json_out_safe(text);
 	return STATUS_FINE;
 }
 

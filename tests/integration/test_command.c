@@ -27,6 +27,20 @@ Test(command, profile_check_says_what_a_profile_reads)
 		  "%s", run.output);
 }
 
+/* Whoever wrote a profile that is only looked at has no power over the terminal. */
+Test(command, profile_list_and_show_print_no_commands_for_a_terminal)
+{
+	const char *const env[] = {suite_text("WSONCE_PROFILES=%s", suite_directory()), NULL};
+	struct run run;
+
+	suite_file("evil.json", "{\"about\": \"a\\u001b[2J\\nb\xc2\x9b\", \"url\": \"ws://localhost\", "
+				"\"default\": \"ignore\", \"rules\": []}");
+	run = run_in(env, "profile list");
+	cr_assert_str_eq(run.output, "evil                   a\\x1b[2J\\x0ab\\xc2\\x9b\n", "%s", run.errors);
+	run = run_in(env, "profile show evil");
+	cr_assert(strstr(run.output, "\\nb\\u009b\", "), "%s", run.output);
+}
+
 Test(command, profile_check_suggests_where_a_recording_has_a_part)
 {
 	const char *recording =
