@@ -289,14 +289,13 @@ static void attempt(struct rights *r, const char *command, const char *key, cons
 	char *copy = memory_strdup(command), *rest = copy, text[TEXT], right[60];
 	const char *words[8];
 	size_t n = 0;
-	int64_t number;
 
 	while (n < 8 && (words[n] = strsep(&rest, " "))) {
 		if (strcmp(words[n], "%") == 0)
 			words[n] = key;
 		n++;
 	}
-	if (redis_query_command(r->redis, words, n, text, sizeof(text), &number)) {
+	if (redis_query_command(r->redis, words, n, text, sizeof(text))) {
 		if (!rights_read(text, right, sizeof(right)))
 			snprintf(r->trouble, TEXT, "%s: %.400s", words[0], *text ? text : "no answer");
 		else if (*right == '~' || *right == '&')
@@ -340,9 +339,8 @@ static void check_prefix(struct findings *f, const struct config *c, struct redi
 	AUTO_FREE char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", c->claim_prefix);
 	const char *const words[] = {"EVAL", LUA_FOREIGN, "1", key, database, PRESENCE_ALIVE_MS};
 	char other[TEXT] = "";
-	int64_t number;
 
-	if (*database && redis_query_command(q, words, 6, other, sizeof(other), &number) == 0 && *other)
+	if (*database && redis_query_command(q, words, 6, other, sizeof(other)) == 0 && *other)
 		finding(f, FINDING_WRONG, "claim prefix",
 			"the listeners of another database, with the id %.40s, use %s in this Redis: choose another "
 			"--claim-prefix",

@@ -150,7 +150,7 @@ static struct redis_query *ask_redis(struct reading *r)
 	bool is_used = strcmp(r->config->redis, "none") != 0;
 	struct redis_query *q = is_used ? redis_query_open(r->config) : NULL;
 	json_t *redis = is_used ? json_pack("{s:b}", "is_up", q != NULL) : json_null(), *info;
-	int64_t began = clock_us(CLOCK_MONOTONIC), number;
+	int64_t began = clock_us(CLOCK_MONOTONIC);
 	char text[100];
 
 	json_object_set_new(r->state, "redis", redis);
@@ -161,7 +161,7 @@ static struct redis_query *ask_redis(struct reading *r)
 	}
 	if (!q)
 		return NULL;
-	redis_query_command(q, ping, 1, text, sizeof(text), &number);
+	redis_query_command(q, ping, 1, text, sizeof(text));
 	json_object_set_new(redis, "latency_ms", json_real(ms_since(began)));
 	info = redis_query_info(q);
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -189,11 +189,10 @@ static void read_heartbeat(struct heartbeat *beat, struct redis_query *q, const 
 	AUTO_FREE char *key = memory_printf(PRESENCE_KEY_PREFIX "%s", prefix), *said = memory_calloc(1, SAID_MAX);
 	const char *owner = member_text(report, "owner"), *trouble, *text;
 	const char *const get[] = {"HGET", key, owner};
-	int64_t number = 0;
 
 	*beat = (struct heartbeat){.is_there = -1};
 	if (q && !session_is_late() && *owner && strcmp(member_text(report, "redis"), "none") != 0 &&
-	    redis_query_command(q, get, 3, said, SAID_MAX, &number) == 0)
+	    redis_query_command(q, get, 3, said, SAID_MAX) == 0)
 		beat->is_there = *said != '\0';
 	text = said + strcspn(said, " "); /* skip the time */
 	text += *text == ' ';
@@ -381,7 +380,6 @@ static void note_unknown(struct reading *r, struct redis_query *q, const json_t 
 	AUTO_FREE char *key = NULL;
 	char said[400] = "";
 	const json_t *row;
-	int64_t number;
 	size_t i;
 
 	json_array_foreach(rows, i, row)
@@ -394,7 +392,7 @@ static void note_unknown(struct reading *r, struct redis_query *q, const json_t 
 	}
 	key = memory_printf(PRESENCE_KEY_PREFIX "%s", *prefix ? prefix : r->config->claim_prefix);
 	memcpy(words, (const char *[]){"EVAL", LUA_UNKNOWN, "1", key}, 4 * sizeof(*words));
-	if (q && !session_is_late() && redis_query_command(q, words, 4 + i, said, sizeof(said), &number) == 0 && *said)
+	if (q && !session_is_late() && redis_query_command(q, words, 4 + i, said, sizeof(said)) == 0 && *said)
 		note(r, FLEET_DEGRADED, "%s", said);
 	free(words);
 }

@@ -26,10 +26,9 @@ struct redis_query {
 	const struct config *config;
 	size_t unanswered; /* commands without an answer */
 	bool has_failed;   /* a command failed, or could not be sent */
-	int64_t number;    /* the last answer, if it was a number */
+	int64_t number;    /* the last answer, if it was a number; else 0 */
 	char *text;        /* an answer that is text is copied here; NULL: not wanted */
 	size_t text_size;
-	uint64_t timeout_ms;
 };
 
 static const char no_answer[] = "no answer within --redis-timeout";
@@ -62,7 +61,7 @@ static void on_deadline(uv_timer_t *timer)
 static bool become_ready(struct redis_query *m)
 {
 	uv_run(&m->loop, UV_RUN_NOWAIT);
-	uv_timer_start(&m->deadline, on_deadline, m->timeout_ms, 0);
+	uv_timer_start(&m->deadline, on_deadline, (uint64_t)m->config->redis_timeout_ms, 0);
 	while (redis_state(m->redis) != REDIS_READY && uv_is_active((uv_handle_t *)&m->deadline))
 		uv_run(&m->loop, UV_RUN_ONCE);
 	uv_timer_stop(&m->deadline);
@@ -112,7 +111,6 @@ struct redis_query *redis_query_open(const struct config *config)
 	m->config = config;
 	uv_timer_init(&m->loop, &m->deadline);
 	settings.owner = m;
-	m->timeout_ms = (uint64_t)config->redis_timeout_ms;
 	m->redis = redis_open(&m->loop, &settings);
 	if (become_ready(m))
 		return m;
@@ -189,8 +187,7 @@ int redis_query_forget(struct redis_query *m, const char *const *consumers, cons
 }
 
 /* id.at may be NULL: no word is a key. */
-static int ask(struct redis_query *m, const char *const *words, size_t n, struct slice id, char *text, size_t size,
-	       int64_t *number)
+static int ask(struct redis_query *m, const char *const *words, size_t n, struct slice id, char *text, size_t size)
 {
 	int failed;
 
@@ -198,22 +195,21 @@ static int ask(struct redis_query *m, const char *const *words, size_t n, struct
 	m->text_size = size;
 	failed = ask_each(m, words, n, NULL, &id, 1, NULL);
 	m->text = NULL;
-	*number = m->number;
 	return failed;
 }
 
 int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t size, int64_t *ttl_ms)
 {
-	return ask(m, (const char *const[]){"GET", "%"}, 2, id, value, size, ttl_ms) ||
-			       ask(m, (const char *const[]){"PTTL", "%"}, 2, id, NULL, 0, ttl_ms)
-		       ? -1
-		       : 0;
+	if (ask(m, (const char *const[]){"GET", "%"}, 2, id, value, size) ||
+	    ask(m, (const char *const[]){"PTTL", "%"}, 2, id, NULL, 0))
+		return -1;
+	*ttl_ms = m->number;
+	return 0;
 }
 
-int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
-			int64_t *number)
+int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size)
 {
-	return ask(m, words, n, (struct slice){NULL, 0}, text, size, number);
+	return ask(m, words, n, (struct slice){NULL, 0}, text, size);
 }
 
 json_t *redis_query_info(struct redis_query *m)
@@ -222,9 +218,8 @@ json_t *redis_query_info(struct redis_query *m)
 	AUTO_FREE char *text = memory_calloc(1, INFO_BYTES);
 	char *rest = text;
 	json_t *fields = json_object();
-	int64_t number;
 
-	redis_query_command(m, info, 1, text, INFO_BYTES, &number);
+	redis_query_command(m, info, 1, text, INFO_BYTES);
 	for (char *line; (line = strsep(&rest, "\r\n"));) {
 		char *value = strchr(line, ':');
 

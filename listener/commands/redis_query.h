@@ -30,9 +30,8 @@ int redis_query_read(struct redis_query *m, struct slice id, char *value, size_t
  */
 int redis_query_forget(struct redis_query *m, const char *const *consumers, const struct slice *ids, size_t n);
 
-/* Runs a command of n words. text gets a text answer, cut to size, and *number a numeric one. Returns as above. */
-int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size,
-			int64_t *number);
+/* Runs a command of n words. text gets a text answer, cut to size. Returns as above. */
+int redis_query_command(struct redis_query *m, const char *const *words, size_t n, char *text, size_t size);
 
 /* Returns the fields of INFO as an object of strings, for the caller to free; {} if the user may not run INFO. */
 json_t *redis_query_info(struct redis_query *m);
