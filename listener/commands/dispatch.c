@@ -415,9 +415,7 @@ int dispatch_call(const struct config *config, int argc, char **argv, FILE *out,
 
 	command_out = out;
 	command_errors = errors;
-	progress_silence(true);
 	status = c ? run_command(c, config, argc - n + 1, argv + n - 1) : dispatch_refuse("there is no such command");
-	progress_silence(false);
 	command_out = command_errors = NULL;
 	return status;
 }

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "commands/dispatch.h"
 
 #define EVERY_MS 200
 
-static _Thread_local bool is_off;
 static bool is_shown;
 static int64_t last_ms;
 
@@ -19,7 +19,7 @@ void progress_show(const char *format, ...)
 {
 	va_list ap;
 
-	if (is_off || clock_ms(CLOCK_MONOTONIC_COARSE) - last_ms < EVERY_MS || !isatty(STDERR_FILENO))
+	if (dispatch_out() != stdout || clock_ms(CLOCK_MONOTONIC_COARSE) - last_ms < EVERY_MS || !isatty(STDERR_FILENO))
 		return;
 	last_ms = clock_ms(CLOCK_MONOTONIC_COARSE);
 	is_shown = true;
@@ -32,15 +32,10 @@ void progress_show(const char *format, ...)
 
 void progress_clear(void)
 {
-	if (is_off)
+	if (dispatch_out() != stdout)
 		return;
 	if (is_shown)
 		fputs("\r\033[K", stderr);
 	is_shown = false;
 	last_ms = 0;
-}
-
-void progress_silence(bool is_silent)
-{
-	is_off = is_silent;
 }

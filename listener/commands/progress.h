@@ -2,15 +2,11 @@
 #ifndef WSONCE_PROGRESS_H
 #define WSONCE_PROGRESS_H
 
-#include <stdbool.h>
-
-/* Overwrites the last line, at most a few times a second. Does nothing if standard error is not a terminal. */
+/* Overwrites the last line, at most a few times a second. Does nothing if standard error is not a terminal, or in
+ * dispatch_call(). */
 void progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Clears the line. Call it before you print something else. */
 void progress_clear(void);
-
-/* Turns the calls of this thread into no-ops, for commands that do not print to the terminal; or back. */
-void progress_silence(bool is_silent);
 
 #endif
