@@ -23,6 +23,7 @@
 #include "postgres/cancel.h"
 #include "postgres/conninfo.h"
 #include "make_epoch.sql.h"
+#include "old_copy.sql.h"
 #include "postgres/hosts.h"
 #include "postgres/schema.h"
 #include "reset.sql.h"
@@ -30,6 +31,7 @@
 #include "base/counters.h"
 
 #define IDENTIFY     SCHEMA_WITH_HAZARDS(SQL_IDENTIFY)
+#define MAKE_EPOCH   SQL_MAKE_EPOCH ";" IDENTIFY
 #define TROUBLES_MAX 5
 #define VETTED_MS    60000
 #define WARN_MS      60000
@@ -572,9 +574,10 @@ static void on_identified(struct postgres *p, const PGresult *result)
 {
 	struct postgres_identity *i = &p->identity;
 	uint32_t epoch = read_epoch(result);
+	const char *run = PQgetvalue(result, 0, 3);
 
 	if (!epoch && p->step != STEP_EPOCH) {
-		send_step(p, STEP_EPOCH, SQL_MAKE_EPOCH ";" IDENTIFY);
+		send_step(p, STEP_EPOCH, strcmp(run, i->run) < 0 ? SQL_OLD_COPY ";" MAKE_EPOCH : MAKE_EPOCH);
 		return;
 	}
 	if (i->epoch && epoch != i->epoch && p->step == STEP_EPOCH)
@@ -582,7 +585,8 @@ static void on_identified(struct postgres *p, const PGresult *result)
 			 "since=%s", PQgetvalue(result, 0, 2));
 	i->epoch = epoch;
 	snprintf(i->database, sizeof(i->database), "%s", PQgetvalue(result, 0, 1));
-	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 3));
+	snprintf(i->run, sizeof(i->run), "%s", run);
+	snprintf(i->hazards, sizeof(i->hazards), "%s", PQgetvalue(result, 0, 4));
 	finish_preparing(p);
 }
 

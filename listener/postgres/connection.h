@@ -44,6 +44,7 @@ enum postgres_blame {
 struct postgres_identity {
 	char database[40];   /* the database's id, "" if it has none */
 	char hazards[160];   /* how commits may be lost in a crash or failover, "" if they cannot */
+	char run[32];        /* start of the server that the epoch's row names */
 	uint32_t epoch;      /* 0 if unknown */
 	bool is_partitioned; /* the table events is partitioned */
 	bool is_changed;     /* triggers may change or drop rows of events before they are stored */

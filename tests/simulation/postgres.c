@@ -1041,12 +1041,13 @@ static const char *hazards(void)
 
 static void identify(struct backend *b)
 {
-	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "epoch", 4, 1);
+	struct pg_result *r = result_new(b, PGRES_TUPLES_OK, "epoch", 5, 1);
 
 	put_text(r, 0, server.epoch ? sim_print("%08x", server.epoch) : NULL);
 	put_text(r, 1, "5d5a3a4e-0000-4000-8000-000000000001");
 	put_text(r, 2, "2026-01-01T00:00:00Z");
-	put_text(r, 3, hazards());
+	put_text(r, 3, "2026-01-01 00:00:00.000000");
+	put_text(r, 4, hazards());
 	r->rows = 1;
 	send_result(b, r);
 }

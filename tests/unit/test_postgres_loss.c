@@ -285,7 +285,7 @@ static enum moment read_sql(struct conn *c, const char *sql)
 static void add_answer(enum moment moment)
 {
 	static const char *const seen[] = {"public", "t", NULL, NULL, "0", "0", "f", "f", "f", "", ""};
-	const char *const identity[] = {moment == AT_EPOCH ? "1" : NULL, "database", "", ""};
+	const char *const identity[] = {moment == AT_EPOCH ? "1" : NULL, "database", "", "", ""};
 
 	if (moment == AT_INSPECT || moment == AT_INSPECT_AGAIN)
 		add_row("seen", 11, seen);
@@ -294,7 +294,7 @@ static void add_answer(enum moment moment)
 	else if (moment == AT_UPGRADE)
 		add_done("COMMIT");
 	else if (moment == AT_IDENTIFY || moment == AT_EPOCH)
-		add_row("identity", 4, identity);
+		add_row("identity", 5, identity);
 	else if (moment == AT_COPY)
 		add('G', "\0\0\0", 3);
 	else
