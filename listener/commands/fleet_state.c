@@ -302,6 +302,9 @@ static void add_sources(struct reading *r, const json_t *row, struct heartbeat *
 			note(r, FLEET_DEGRADED, "%s: source %s is silent, while others have heard %lld messages",
 			     member_text(row, "name"), member_text(source, "name"),
 			     (long long)member_number(source, "heard_by_others"));
+		if (json_object_get(source, "list"))
+			note(r, FLEET_DEGRADED, "%s: source %s: its new list is not in use: %s",
+			     member_text(row, "name"), member_text(source, "name"), member_text(source, "list"));
 		json_object_del(source, "messages");
 		json_array_append(all, source);
 		if (!json_is_true(json_object_get(source, "is_ready")))

@@ -139,6 +139,7 @@ struct source_view {
 	bool is_ready;                 /* open and not unconfirmed, or read by another listener */
 	uint64_t id;                   /* identifies the source in the fleet */
 	uint64_t messages;             /* messages of a plain URL; for a profile see rules */
+	const char *list;              /* why its newest list is not in use, or "" */
 	const struct silence *silence; /* other listeners hear the source, and this line does not; else NULL */
 	const struct profile *profile; /* NULL for a plain URL, which has no rules */
 };

@@ -42,7 +42,8 @@ struct shards {
 	int64_t ask_ms;          /* loop clock: next call */
 	int64_t others_ms;       /* how long a change takes at least: the others may read what moves */
 	struct log_spell failures;
-	char trouble[SHARD_REASON + 100]; /* why there is no list yet */
+	char trouble[SHARD_REASON + 100]; /* why the last list cannot be used, or that none has arrived yet */
+	char waits[SHARD_REASON + 100];   /* why a change takes so long; see is_told */
 	size_t wanted;                    /* connections that the list needs */
 	unsigned int ready;               /* ticks in a row for which all were ready */
 	int64_t since_ms;                 /* loop clock: when the change began; 0: there is none */
@@ -153,10 +154,14 @@ static void look_at_change(struct shards *s)
 	s->ready = i < s->count ? 0 : s->ready + 1;
 	if (s->ready >= READY_IN && now_ms(s) - s->since_ms >= s->others_ms) {
 		end(s);
-	} else if (i < s->count && !s->is_told && now_ms(s) - s->since_ms >= TELL_MS) {
+	} else if (i < s->count && now_ms(s) - s->since_ms >= TELL_MS) {
+		const char *name = s->places[i].profile->name, *why = profiled_view(s->places[i].source).error;
+
+		snprintf(s->waits, sizeof(s->waits), "%.90s is not ready for it: %s", name, why);
+		if (!s->is_told)
+			log_warn("a connection is not ready for the new list of a source, keeping the old ones, too",
+				 "source=%s reason=%s", name, why);
 		s->is_told = true;
-		log_warn("a connection is not ready for the new list of a source, keeping the old ones, too",
-			 "source=%s reason=%s", s->places[i].profile->name, profiled_view(s->places[i].source).error);
 	}
 }
 
@@ -172,8 +177,7 @@ static void refuse(struct shards *s, const char *why)
 	secrets_mask(s->secrets, reason);
 	make_line(reason);
 	log_spell_on(&s->failures, now_ms(s), "cannot use the list of a source, keeping the old one", reason);
-	if (*s->trouble)
-		snprintf(s->trouble, sizeof(s->trouble), "%s", reason + len);
+	snprintf(s->trouble, sizeof(s->trouble), "%s", reason + len);
 }
 
 /* Takes ownership of parts. NULL: the list cannot be used, and why says so. */
@@ -259,7 +263,7 @@ void shards_reload(struct shards *s)
 
 const char *shards_trouble(const struct shards *s)
 {
-	return s->trouble;
+	return *s->trouble || !s->since_ms || !s->is_told ? s->trouble : s->waits;
 }
 
 /* --- life --- */

@@ -22,7 +22,7 @@ void shards_start(struct shards *s, const struct profiles *all, size_t first);
  * before the old ones close. A list that cannot be read or is empty changes nothing. */
 void shards_reload(struct shards *s);
 
-/* Returns why there is no list yet; "" if there is one. */
+/* Returns why there is no list yet, or why the newest is not in use; "" if it is. */
 const char *shards_trouble(const struct shards *s);
 
 void shards_close(struct shards *s);

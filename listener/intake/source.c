@@ -252,7 +252,8 @@ struct source_view sources_view(const struct sources *s, size_t i)
 	view.line = s->items[at]->shard.number > 1
 			    ? NULL
 			    : line_minutes_find(&line_minutes, profile_row_source(s->items[at]), view.number);
-	view.error = is_idle ? shards_trouble(s->shards[at]) : view.error;
+	view.list = s->shards[at] ? shards_trouble(s->shards[at]) : "";
+	view.error = is_idle ? view.list : view.error;
 	view.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && !is_idle && may_stand_by(s));
 	view.id = s->readings ? readings_id(s->readings, at)
 			      : readings_source_id(s->items[at]->url, is_plain ? "" : s->items[at]->name);

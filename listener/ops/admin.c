@@ -107,6 +107,8 @@ static bool describe_source(const struct sources *s, char *text, size_t size)
 			snprintf(text, size, "source %s is silent, while others hear it", v.name);
 		else if (!v.is_ready && sources_are_ready(s, i))
 			snprintf(text, size, "line %s is not ready, but another line of the source is", v.name);
+		else if (*v.list)
+			snprintf(text, size, "source %s: its new list is not in use: %s", v.name, v.list);
 		else if (v.barren >= REJECTED_RUN)
 			snprintf(text, size, "source %s: the last %llu messages became dead letters", v.name,
 				 (unsigned long long)v.barren);

@@ -111,8 +111,9 @@ static void put_rules(FILE *out, const struct sources *s)
 	}
 }
 
-/* Which sources have a metric: each, those with contiguous numbers, or those that send every listener the same. */
-enum metric_of { OF_EACH, OF_NUMBERED, OF_SHARED };
+/* Which sources have a metric: each, the first connection of a list, those with contiguous numbers, or those that send
+ * every listener the same. */
+enum metric_of { OF_EACH, OF_LIST, OF_NUMBERED, OF_SHARED };
 
 static const struct source_metric {
 	const char *name, *meaning;
@@ -123,6 +124,7 @@ static const struct source_metric {
 	{"source_standby", "1 while this source is left to other listeners.", OF_EACH},
 	{"source_last_message_timestamp_seconds", "Unix time of this source's last message; 0 if there was none.",
 	 OF_EACH},
+	{"source_list_unused", "1 while the newest list of this source is not in use.", OF_LIST},
 	{"feed_gaps_total", "Gaps in the source's sequence numbers.", OF_NUMBERED},
 	{"feed_missing_total", "Numbers missing in these gaps.", OF_NUMBERED},
 	{"feed_filled_total", "Missing numbers that the profile's `fill` fetched.", OF_NUMBERED},
@@ -143,6 +145,7 @@ static void put_metric_of(FILE *out, size_t m, const struct source_view *v, int6
 				 v->silence != NULL,
 				 v->is_ready && !v->is_open,
 				 (double)last_s,
+				 *v->list != '\0',
 				 (double)v->gaps.gaps,
 				 (double)v->gaps.missing,
 				 (double)v->filled,
@@ -152,7 +155,8 @@ static void put_metric_of(FILE *out, size_t m, const struct source_view *v, int6
 	enum metric_of of = source_metrics[m].of;
 	struct source_view named = *v;
 
-	if ((of == OF_NUMBERED && !(v->profile && v->profile->gap.contiguous)) || (of == OF_SHARED && !v->line))
+	if ((of == OF_NUMBERED && !(v->profile && v->profile->gap.contiguous)) || (of == OF_SHARED && !v->line) ||
+	    (of == OF_LIST && !(v->profile && v->profile->shard.number == 1)))
 		return;
 	if (of == OF_SHARED && v->profile && v->profile->shard.number)
 		named.source = profile_row_source(v->profile); /* its shards are one line */
@@ -171,7 +175,7 @@ static void put_sources(FILE *out, const struct sources *s, int64_t now_ms)
 	for (size_t m = 0; m < sizeof(source_metrics) / sizeof(*source_metrics); m++) {
 		const struct source_metric *metric = &source_metrics[m];
 
-		put_type(out, metric->name, metric->of == OF_EACH ? "gauge" : "counter", metric->meaning);
+		put_type(out, metric->name, metric->of <= OF_LIST ? "gauge" : "counter", metric->meaning);
 		for (size_t i = 0; i < count; i++) {
 			struct source_view view = sources_view(s, i);
 

@@ -52,6 +52,8 @@ static json_t *describe_source(const struct source_view *view, uint64_t told, in
 		json_object_set_new(source, "barren", json_integer((json_int_t)view->barren));
 	if (view->strange >= REJECTED_RUN)
 		json_object_set_new(source, "strange", json_integer((json_int_t)view->strange));
+	if (*view->list && view->is_ready)
+		json_object_set_new(source, "list", json_of_text(view->list));
 	if (view->silence)
 		json_object_set_new(source, "heard_by_others", json_integer((json_int_t)view->silence->heard));
 	if (view->data_ms)
@@ -124,6 +126,7 @@ static uint64_t hash_states(const struct report *r)
 		bytes_add_text(&states, view.is_ready ? "+" : *view.error ? view.error : "-");
 		bytes_add_text(&states, view.barren >= REJECTED_RUN || view.strange >= REJECTED_RUN ? "r" : "");
 		bytes_add_text(&states, view.silence ? "s" : "");
+		bytes_add_text(&states, *view.list ? "l" : "");
 		bytes_add_text(&states, view.is_open ? "o" : "");
 	}
 	for (size_t i = 0; r->parts->relay && i < relay_targets(r->parts->relay); i++)

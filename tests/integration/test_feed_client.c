@@ -1088,7 +1088,32 @@ Test(feed_client, each_reload_of_a_list_says_what_became_of_it)
 	await(feed_connections(feed) == 2, SETTLED_MS);
 	reload_list("", "cannot use the list of a source", 1);
 	reload_list("a\nb\nc\n", "cannot use the list of a source", 2);
+	await(listener_page_has(listener, "/readyz", "degraded: source played/1: its new list is not in use: "),
+	      SETTLED_MS);
+	bench_expect_status("\"list\"");
+	cr_assert_eq(listener_metric(listener, "wsonce_source_list_unused"), 1);
 	reload_list("a\nb\n", "a source's list can be used again", 1);
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	cr_assert_eq(listener_metric(listener, "wsonce_source_list_unused"), 0);
+}
+
+/* Its old connections go on, so nothing else shows that the new items are missing. */
+Test(feed_client, a_list_that_the_feed_refuses_is_told)
+{
+	const char *path = suite_file("items", "a\n");
+
+	START(URL "\"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", \"per_connection\": 2, "
+		  "\"most\": 2}, \"on_open\": [{\"say\": \"$items\"}], " RULES,
+	      feed_port(feed), path);
+	await(feed_connections(feed) == 1, SETTLED_MS);
+	feed_refuse(feed, 403);
+	suite_file("items", "a\nb\n");
+	process_signal(listener_process(listener), SIGHUP);
+	await(listener_page_has(listener, "/readyz",
+				"degraded: source played/1: its new list is not in use: played/1 "),
+	      70000);
+	feed_refuse(feed, 0);
+	await(listener_page_has(listener, "/readyz", "ready\n"), 60000);
 }
 
 /* An item that moves may be another listener's, which may have the old list for a while: half of every_s. */
