@@ -75,7 +75,7 @@ const char *admin_describe_holder(const struct storing *s)
 
 	if (*storing_trouble(s))
 		return "";
-	return *holder || !storing_keeps_letters(s) ? holder : "dead letters cannot be written; the log says why";
+	return *holder ? holder : storing_kept(s);
 }
 
 const char *admin_describe_spool(const struct pipeline *p, char *text, size_t size)

@@ -53,7 +53,7 @@ void cursors_put(struct cursors *c, const struct cursor *cursor)
 
 bool cursors_are_due(const struct cursors *c, bool is_end, int64_t now_ms)
 {
-	if (now_ms < c->due_ms && (!is_end || c->has_failed))
+	if (now_ms < c->due_ms && (!is_end || c->failures))
 		return false;
 	for (size_t i = 0; i < c->count; i++)
 		if (!c->items[i].sent && c->items[i].version != c->items[i].stored)
@@ -80,7 +80,7 @@ void cursors_send(struct cursors *c, int64_t now_ms)
 
 void cursors_answer(struct cursors *c, bool is_stored)
 {
-	c->has_failed = !is_stored;
+	c->failures = is_stored ? 0 : c->failures + 1;
 	for (size_t i = 0; i < c->count; i++) {
 		struct kept_cursor *k = &c->items[i];
 

@@ -30,8 +30,8 @@ struct kept_cursor {
 struct cursors {
 	struct kept_cursor *items;
 	size_t count;
-	int64_t due_ms;  /* loop clock: earliest time of the next statement */
-	bool has_failed; /* the last statement failed */
+	int64_t due_ms;        /* loop clock: earliest time of the next statement */
+	unsigned int failures; /* statements in a row that failed */
 };
 
 /* Replaces the cursor of this source and scope. Copies its texts. */

@@ -24,6 +24,7 @@
 #define USELESS_MS          60000 /* time before it is opened again if it could not connect */
 #define DEAD_LETTER_BATCHES 4     /* batches of events between two small batches of dead letters */
 #define DEAD_LETTER_WAIT_MS 1000  /* wait after dead letters could not be written */
+#define CURSORS_TOLD        3     /* failures in a row, one a second */
 #define LEAVE_MS            1000  /* time for the last check-in */
 #define ASK_MS              2000  /* an idle store is asked this often, so that the listener knows if it answers */
 #define AHEAD_EVENTS        32768 /* waiting events at which feeds are not read, if the oldest waits less than this: */
@@ -628,10 +629,14 @@ static void on_dead_lettered(void *arg, struct event *ev, enum store_dead_letter
 	s->on.on_dead_lettered(s->on.arg, ev, dead_letter);
 }
 
-bool storing_keeps_letters(const struct storing *s)
+const char *storing_kept(const struct storing *s)
 {
-	return now_ms(s) < s->dead_letter_ms + DEAD_LETTER_WAIT_MS &&
-	       s->events->counts[EV_REFUSED] + s->events->counts[EV_DEAD_LETTERING];
+	if (now_ms(s) < s->dead_letter_ms + DEAD_LETTER_WAIT_MS &&
+	    s->events->counts[EV_REFUSED] + s->events->counts[EV_DEAD_LETTERING])
+		return "dead letters cannot be written; the log says why";
+	return s->cursors.failures >= CURSORS_TOLD && !s->events->away && !s->events->back
+		       ? "cursors cannot be stored; the log says why"
+		       : "";
 }
 
 /* --- the two connections --- */

@@ -62,8 +62,8 @@ bool storing_is_far_ahead(struct storing *s);
 /* If rows arrive faster than they are stored, returns how long the oldest has waited in ms and sets why to a sentence,
  * valid until the next call; else 0 and "". */
 int64_t storing_is_slow(const struct storing *s, const char **why);
-/* True while dead letters wait because they could not be written. */
-bool storing_keeps_letters(const struct storing *s);
+/* What waits because it could not be written, or "". */
+const char *storing_kept(const struct storing *s);
 /* Logs that the store is slow: at the start, once a minute, and at the end. */
 void storing_check_slowness(struct storing *s);
 

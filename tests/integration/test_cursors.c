@@ -117,6 +117,20 @@ static bool waits_for_its_cursor(void)
 	return body && status == 503 && strstr(body, "cursor has not been read yet");
 }
 
+/* A right that is taken away is noticed by a new connection only. */
+Test(cursors, cursor_that_cannot_be_stored_is_told)
+{
+	send_numbers(1, 1);
+	await(cursor() == 1, SETTLED_MS);
+	database_exec(db, "ALTER TABLE cursors ADD CONSTRAINT no CHECK (false) NOT VALID");
+	send_numbers(2, 2);
+	await(listener_page_has(dialled, "/readyz", "degraded: cursors cannot be stored"), SETTLED_MS);
+	cr_assert_eq(stored(1, 2), 2);
+	database_exec(db, "ALTER TABLE cursors DROP CONSTRAINT no");
+	await(listener_page_has(dialled, "/readyz", "ready\n"), SETTLED_MS);
+	cr_assert_eq(cursor(), 2);
+}
+
 Test(cursors, source_is_not_ready_before_its_cursor_is_read)
 {
 	struct database *lock = database_open(database_conninfo(db));
