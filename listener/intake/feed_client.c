@@ -61,6 +61,7 @@ struct feed_client {
 	size_t failures;     /* failures since the last good connection; selects the mirror */
 	bool has_ready;      /* the profile has a `ready` rule */
 	bool is_unconfirmed; /* no such rule matched in time, and no event came */
+	bool has_subscribed; /* since the start, a good connection had nothing more to say */
 	enum idle idle;
 	bool is_ready, is_next_ready;  /* on now, on next: a `ready` rule matched, or without one, a message came */
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
@@ -738,6 +739,7 @@ static void on_tick(uv_timer_t *timer)
 		feed_connection_tick(c->old);
 	if (c->old && feed_connection_is_done(c->old))
 		drop(&c->old, code_of(c));
+	c->has_subscribed |= c->now && feed_connection_is_good(c->now) && !feed_connection_is_talking(c->now);
 	look_at_successor(c);
 	look_at_age(c);
 	tell_unmatched(c);
@@ -945,6 +947,8 @@ struct source_view feed_client_view(const struct feed_client *c)
 	bool has_stalled = c->p.profile->ack_mode != ACK_MODE_NONE && c->state == STATE_OPEN &&
 			   now_ms(c) - feed_connection_opened_ms(c->now) >= TELL_MS;
 	bool goes_on = has_stalled || log_goes_on(c->told_ms, now_ms(c));
+	bool is_talking = c->now && feed_connection_is_talking(c->now);
+	bool is_subscribing = is_talking && !c->has_subscribed && !c->p.profile->shard.is_joining;
 
 	return (struct source_view){
 		.number = c->number,
@@ -952,6 +956,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.state = state_names[state],
 		.error = *c->error                    ? c->error
 			 : c->is_unconfirmed          ? "the feed does not confirm the subscription"
+			 : is_subscribing             ? "its subscriptions are not all sent"
 			 : c->idle == IDLE_UNANSWERED ? "a ping was not answered, and the feed has sent no event since"
 			 : c->idle                    ? "the feed was silent for too long, and has sent no event since"
 						      : "",
@@ -960,7 +965,8 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.is_standby = state == STATE_STANDBY,
 		.is_stopped = state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),
-		.is_talking = c->now && feed_connection_is_talking(c->now),
+		.is_talking = is_talking,
+		.is_subscribing = is_subscribing,
 		.is_told = c->now && c->said_ms,
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,
 		.refused_ms = c->refused_ms,

@@ -117,6 +117,7 @@ struct source_view {
 	bool is_stopped;     /* stopped for long, because of a rule or a close code */
 	bool is_behind;      /* reading is paused, or was until a moment ago */
 	bool is_talking;     /* its subscriptions are not all sent */
+	bool is_subscribing; /* the same, for the first time since the start */
 	bool is_told;        /* a list was changed on its connection, by a message */
 	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
 	int64_t refused_ms;  /* loop clock, first of the attempts since then that failed; 0: none, or we shall wait */
@@ -136,7 +137,7 @@ struct source_view {
 	const char *name;              /* the same, with /2 etc. for lines after the first */
 	size_t place;                  /* below sources_places(): never changes while the listener runs */
 	const struct line *line;       /* NULL: none is recorded, or it is the first shard's */
-	bool is_ready;                 /* open and not unconfirmed, or read by another listener */
+	bool is_ready;                 /* open, subscribed and not unconfirmed, or read by another listener */
 	uint64_t id;                   /* identifies the source in the fleet */
 	uint64_t messages;             /* messages of a plain URL; for a profile see rules */
 	const char *list;              /* why its newest list is not in use, or "" */

@@ -254,7 +254,8 @@ struct source_view sources_view(const struct sources *s, size_t i)
 			    : line_minutes_find(&line_minutes, profile_row_source(s->items[at]), view.number);
 	view.list = s->shards[at] ? shards_trouble(s->shards[at]) : "";
 	view.error = is_idle ? view.list : view.error;
-	view.is_ready = (view.is_open && !view.is_unconfirmed) || (view.is_standby && !is_idle && may_stand_by(s));
+	view.is_ready = (view.is_open && !view.is_unconfirmed && !view.is_subscribing) ||
+			(view.is_standby && !is_idle && may_stand_by(s));
 	view.id = s->readings ? readings_id(s->readings, at)
 			      : readings_source_id(s->items[at]->url, is_plain ? "" : s->items[at]->name);
 	view.messages = is_plain ? view.rules->frames : 0;

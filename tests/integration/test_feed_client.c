@@ -1170,6 +1170,17 @@ Test(feed_client, a_new_list_takes_over_when_all_of_it_is_subscribed)
 	expect_that_all_was_said(40 + 41);
 }
 
+/* Whoever restarts listeners one by one stops the next one when this one is ready. */
+Test(feed_client, a_listener_that_starts_is_ready_when_it_has_subscribed)
+{
+	START(URL "\"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]}, " SAY_EACH RULES,
+	      feed_port(feed));
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: its subscriptions are not all"),
+	      SETTLED_MS);
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	cr_assert_eq(feed_received(feed), 16);
+}
+
 Test(feed_client, a_successor_takes_over_when_it_has_subscribed)
 {
 	START(URL "\"overlap_s\": 1, \"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, "
