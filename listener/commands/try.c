@@ -102,6 +102,7 @@ struct trial {
 	struct segments *segments;
 	int64_t messages_left; /* 0: any number */
 	bool is_look;          /* for try_look() */
+	bool is_quiet;         /* print only what is wrong */
 	struct age_limit age;
 	struct envelope *envelope; /* of a plain source; NULL: rules read the messages */
 	bool is_ending;
@@ -693,7 +694,7 @@ static int open_shard(struct trial *t, char *error, size_t size)
 		return -1;
 	}
 	if (parts) {
-		if (json_array_size(parts) > 1 && !t->is_look)
+		if (json_array_size(parts) > 1 && !t->is_quiet)
 			dispatch_fail("%s needs %zu connections; this is only the first, with the items of %s/1",
 				      t->profile->name, json_array_size(parts), t->profile->name);
 		t->profile = t->shard = shard_profile(t->profile, 1);
@@ -719,7 +720,7 @@ static int talk(struct trial *t, const struct config *config, int64_t seconds)
 	feed_client_start(t->client);
 	uv_run(&t->loop, UV_RUN_DEFAULT);
 	progress_clear();
-	if (t->too_long && !t->is_look)
+	if (t->too_long && !t->is_quiet)
 		dispatch_fail("%" PRIu64 " messages are left out: they are longer than --max-message, or the profile's "
 			      "max_message_bytes, allows",
 			      t->too_long);
@@ -760,7 +761,7 @@ static bool find_misfit(const struct trial *t, const struct source_view *v, char
 static int try_feed(const struct invocation *in, const struct profile *p, int64_t seconds)
 {
 	const struct given *o = in->options;
-	struct trial t = {.profile = p};
+	struct trial t = {.profile = p, .is_quiet = o->expect_us};
 	struct source_view v;
 	char what[400] = "";
 	bool is_misfit;
@@ -772,7 +773,8 @@ static int try_feed(const struct invocation *in, const struct profile *p, int64_
 	if (!o->expect_us || is_misfit || t.seen.is_stopped)
 		(o->is_json ? print_feed_json : print_feed_text)(&t, &v);
 	if (is_misfit)
-		dispatch_fail("%s does not fit its profile: %s", p->name, what);
+		dispatch_fail("%s does not fit its profile: %s%s", p->name, what,
+			      t.too_long ? "; some messages are longer than --max-message or max_message_bytes" : "");
 	forget(&t);
 	return t.seen.connects && !t.seen.is_stopped && !is_misfit ? STATUS_FINE : STATUS_FAILED;
 }
@@ -807,7 +809,7 @@ static void read_as_listener(struct trial *t, const struct config *config)
 
 int try_look(const struct config *config, const struct profile *p, int64_t seconds, struct try_seen *seen)
 {
-	struct trial t = {.profile = p, .is_look = true};
+	struct trial t = {.profile = p, .is_look = true, .is_quiet = true};
 	int failed;
 
 	read_as_listener(&t, config);
