@@ -948,7 +948,8 @@ struct source_view feed_client_view(const struct feed_client *c)
 			   now_ms(c) - feed_connection_opened_ms(c->now) >= TELL_MS;
 	bool goes_on = has_stalled || log_goes_on(c->told_ms, now_ms(c));
 	bool is_talking = c->now && feed_connection_is_talking(c->now);
-	bool is_subscribing = is_talking && !c->has_subscribed && !c->p.profile->shard.is_joining;
+	bool is_waited_for = c->has_ready && c->state == STATE_OPEN && !feed_connection_is_good(c->now);
+	bool is_subscribing = (is_talking || is_waited_for) && !c->has_subscribed && !c->p.profile->shard.is_joining;
 
 	return (struct source_view){
 		.number = c->number,
@@ -956,7 +957,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.state = state_names[state],
 		.error = *c->error                    ? c->error
 			 : c->is_unconfirmed          ? "the feed does not confirm the subscription"
-			 : is_subscribing             ? "its subscriptions are not all sent"
+			 : is_subscribing             ? "it has not subscribed to everything yet"
 			 : c->idle == IDLE_UNANSWERED ? "a ping was not answered, and the feed has sent no event since"
 			 : c->idle                    ? "the feed was silent for too long, and has sent no event since"
 						      : "",

@@ -1175,8 +1175,22 @@ Test(feed_client, a_listener_that_starts_is_ready_when_it_has_subscribed)
 {
 	START(URL "\"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]}, " SAY_EACH RULES,
 	      feed_port(feed));
-	await(listener_page_has(listener, "/readyz", "not ready: source played: open: its subscriptions are not all"),
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: it has not subscribed"),
 	      SETTLED_MS);
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	cr_assert_eq(feed_received(feed), 16);
+}
+
+Test(feed_client, a_listener_that_starts_is_ready_when_it_has_subscribed_by_answers)
+{
+	START(URL
+	      "\"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]}, \"send_rate_per_s\": "
+	      "10, \"rules\": [{\"when\": {\"/welcome\": 1}, \"ready\": true, \"send\": [{\"each\": \"$items\", "
+	      "\"give\": \"${each}\"}]}, " EVENT "]",
+	      feed_port(feed));
+	await(listener_page_has(listener, "/readyz", "not ready: source played: open: it has not subscribed"),
+	      SETTLED_MS);
+	feed_send_text(feed, "{\"welcome\":1}");
 	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
 	cr_assert_eq(feed_received(feed), 16);
 }
