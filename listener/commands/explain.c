@@ -134,7 +134,8 @@ static void print_text(const struct history *h, const char *id)
 						   : "not stored");
 	json_array_foreach(h->moments, i, item)
 	{
-		printf("%s  %-19s", member_text(item, "at"), member_text(item, "what"));
+		printf("%s  ", member_text(item, "at"));
+		json_out_column(member_text(item, "what"), 19);
 		json_object_foreach(item, name, value)
 		{
 			if (strcmp(name, "at") != 0 && strcmp(name, "what") != 0)
