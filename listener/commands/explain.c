@@ -136,17 +136,12 @@ static void print_text(const struct history *h, const char *id)
 	{
 		printf("%s  ", member_text(item, "at"));
 		json_out_column(member_text(item, "what"), 19);
-		json_object_foreach(item, name, value)
-		{
-			if (strcmp(name, "at") != 0 && strcmp(name, "what") != 0)
-				print_member(name, value);
-		}
+		json_object_foreach(item, name, value) if (strcmp(name, "at") != 0 && strcmp(name, "what") != 0)
+			print_member(name, value);
 		putchar('\n');
 	}
 	json_array_foreach(h->unread, i, item)
-	{
 		json_out_line("not read: %s: %s", member_text(item, "where"), member_text(item, "why"));
-	}
 }
 
 /* --- the command --- */

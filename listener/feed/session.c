@@ -80,6 +80,7 @@ struct session *session_new(const struct profile *p, bool is_recording)
 	s->has_cursor_var = has_cursor_var(p);
 	s->rules = rules_new(p);
 	vars_init(&s->vars, p->vars);
+	s->vars.listed = p->shard.http ? p->shard.var : NULL;
 	s->cursor.profile = p;
 	s->counter = p->counter_start;
 	conditions_compile(&s->hold, p->cursor.hold_until, s->rules->frame);

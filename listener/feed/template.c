@@ -138,7 +138,7 @@ static void write_value(struct bytes *out, const struct placeholder *p, struct t
 	bytes_add(out, value.at ? value.at : "null", value.at ? value.len : 4);
 }
 
-/* True if the feed sent this value, or if it is base64: in a query, a plus sign would be read as a space. */
+/* True if a server sent this value, or if it is base64: in a query, a plus sign would be read as a space. */
 static bool is_foreign(const struct placeholder *p, const struct template_scope *scope)
 {
 	if (is_own_text(p))

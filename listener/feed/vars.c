@@ -80,7 +80,7 @@ bool vars_is_first(const struct vars *v, const char *name, size_t len)
 {
 	const struct variable *found = find(v, name, len);
 
-	return found && found->is_first;
+	return found && found->is_first && !(v->listed && strcmp(found->name, v->listed) == 0);
 }
 
 bool vars_set(struct vars *v, const char *name, struct slice value)

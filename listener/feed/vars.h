@@ -15,6 +15,7 @@ struct vars {
 	struct variable *items;
 	size_t count;
 	const json_t *first; /* initial values, from the profile; `clear` restores them */
+	const char *listed;  /* the one of them that came by HTTP; NULL: none */
 };
 
 /* first is an object that must outlive v, or NULL. */
@@ -23,7 +24,7 @@ void vars_free(struct vars *v);
 
 /* The value as JSON, or {NULL, 0} if it is not set. Valid until the variable changes. */
 struct slice vars_get(const struct vars *v, const char *name, size_t len);
-/* True if the variable still has its initial value. */
+/* True if the variable still has its initial value, which did not come by HTTP. */
 bool vars_is_first(const struct vars *v, const char *name, size_t len);
 /* Copies value. Returns false and leaves the variable unchanged if value is too long. */
 bool vars_set(struct vars *v, const char *name, struct slice value);

@@ -449,6 +449,16 @@ Test(session, times_of_a_connection_are_one_reading, .fini = end)
 	free(same);
 }
 
+Test(session, a_list_that_came_by_http_is_encoded_in_a_url, .fini = end)
+{
+	const char *fault;
+
+	begin("\"vars\": {\"s\": [\"a&b#\"], \"own\": \"c&d\"}, \"shard\": {\"var\": \"s\", \"per_connection\": 1}, "
+	      "\"var_http\": {\"s\": {\"url\": \"http://h/\"}}, " EVENT);
+	cr_assert_str_eq(session_render_text(heard.session, "ws://h/?s=${s}&t=${own}", true, &fault),
+			 "ws://h/?s=%5B%22a%26b%23%22%5D&t=c&d");
+}
+
 /* Of the same key and text: +LdIr8lkkvhr5hoA3g9TMC0+uQJ849ftAcocA/ouu4M= */
 Test(session, base64_is_encoded_in_a_url, .fini = end)
 {
