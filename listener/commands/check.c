@@ -470,7 +470,13 @@ static void look_at_feed(struct findings *f, const struct config *c, const struc
 
 static void check_profile(struct findings *f, const struct config *c, const struct profile *p)
 {
-	if (p->fleet != FLEET_SHARED && p->fleet != FLEET_EXCLUSIVE)
+	const json_t *list = json_object_get(p->vars, p->shard.var);
+
+	if (p->shard.http && !json_is_string(list) && !json_array_size(list))
+		finding(f, FINDING_WARNING, "feed",
+			"%s was not tried: its list comes by HTTP, which only a listener asks for; give vars one, too",
+			p->name);
+	else if (p->fleet != FLEET_SHARED && p->fleet != FLEET_EXCLUSIVE)
 		look_at_feed(f, c, p, p->name);
 	else
 		finding(f, FINDING_OK, "feed",

@@ -292,6 +292,19 @@ Test(check, a_feed_is_judged_by_what_it_sends_first)
 	expect(1, "401", NULL, suite_text("check --postgres host=/nowhere --redis none --source %s", feed_url(feed)));
 }
 
+Test(check, a_feed_whose_list_comes_by_http_is_not_wrong)
+{
+	char *config = suite_file("list.json",
+				  "{\"sources\": [{\"name\": \"listed\", \"url\": \"ws://127.0.0.1:9/\", "
+				  "\"vars\": {\"s\": []}, \"shard\": {\"var\": \"s\", \"per_connection\": 1}, "
+				  "\"var_http\": {\"s\": {\"url\": \"http://127.0.0.1:9/\"}}, \"on_open\": [\"$s\"], "
+				  "\"rules\": [{\"action\": \"event\", \"id\": [[\"/id\"]]}]}]}");
+
+	expect(1,
+	       "warning  feed           listed was not tried: its list comes by HTTP, which only a listener asks for",
+	       NULL, suite_text("check --postgres host=/nowhere --redis none --config %s", config));
+}
+
 Test(check, a_secret_that_is_not_set_is_named)
 {
 	expect(1,
