@@ -957,9 +957,9 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.state = state_names[state],
 		.error = *c->error                    ? c->error
 			 : c->is_unconfirmed          ? "the feed does not confirm the subscription"
-			 : is_subscribing             ? "it has not subscribed to everything yet"
 			 : c->idle == IDLE_UNANSWERED ? "a ping was not answered, and the feed has sent no event since"
 			 : c->idle                    ? "the feed was silent for too long, and has sent no event since"
+			 : is_subscribing             ? "it has not subscribed to everything yet"
 						      : "",
 		.is_open = c->state == STATE_OPEN,
 		.is_unconfirmed = c->is_unconfirmed || c->idle,
