@@ -44,6 +44,15 @@
 enum state { STATE_STANDBY, STATE_DOWN, STATE_CALLING, STATE_CONNECTING, STATE_OPEN, STATE_STOPPED };
 static const char *const state_names[] = {"standby", "down", "calling", "connecting", "open", "stopped"};
 
+/* How far a connection is with a change of the subscription, or with its successor. */
+struct progress {
+	bool is_ready;    /* a `ready` rule matched, or without one, a message came */
+	bool is_stale;    /* it was made before a change */
+	int64_t said_ms;  /* loop clock, when it was told of a change; 0: never */
+	int64_t asked_ms; /* loop clock, when it first asked for a successor; 0: never */
+	bool is_refused;  /* a rule of the profile has refused that successor */
+};
+
 struct feed_client {
 	struct feed_client_parts p;
 	enum state state;
@@ -63,12 +72,8 @@ struct feed_client {
 	bool is_unconfirmed; /* no such rule matched in time, and no event came */
 	bool has_subscribed; /* since the start, a good connection had nothing more to say */
 	enum idle idle;
-	bool is_ready, is_next_ready;  /* on now, on next: a `ready` rule matched, or without one, a message came */
+	struct progress of_now, of_next;
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
-	bool is_stale;                 /* now was made before a change */
-	int64_t said_ms;               /* loop clock, when now was told of a change; 0: never */
-	int64_t asked_ms;              /* loop clock, when now first asked for a successor; 0: never */
-	bool is_refused;               /* a rule of the profile has refused that successor */
 	char words[EXAMPLE_BYTES + 1]; /* last frame, kept until the connection is good */
 	unsigned int mute_ends;        /* connections in a row that may have been closed because of the cursor */
 	char *withheld;                /* the cursor, while a connection is tried without it; else NULL */
@@ -363,11 +368,9 @@ static void promote(struct feed_client *c)
 	}
 	c->now = c->next;
 	c->next = NULL;
-	c->retry_ms = c->said_ms = c->asked_ms = 0;
+	c->of_now = c->of_next;
+	c->retry_ms = 0;
 	c->error[0] = '\0';
-	c->is_refused = false;
-	c->is_ready = c->is_next_ready;
-	c->is_stale = false;
 	set_state(c, feed_connection_is_open(c->now) ? STATE_OPEN : STATE_CONNECTING);
 	log_one_of_many(LOG_INFO, now_ms(c), "source connection has a successor", "source=%s url=%s", name_of(c),
 			c->redacted_url);
@@ -433,12 +436,14 @@ void feed_client_on_end(struct feed_client *c, struct feed_connection *conn, con
 /* A `ready` frame completes the handover to a successor. */
 void feed_client_on_ready(struct feed_client *c, struct feed_connection *conn, bool is_ready)
 {
-	if (!is_ready && (c->has_ready || (conn == c->now && c->said_ms)))
+	if (!is_ready && (c->has_ready || (conn == c->now && c->of_now.said_ms)))
 		return;
-	c->asked_ms = conn == c->now ? 0 : c->asked_ms;
-	c->is_refused &= conn != c->now;
-	c->is_ready |= conn == c->now;
-	c->is_next_ready |= conn == c->next;
+	if (conn == c->now) {
+		c->of_now.is_ready = true;
+		c->of_now.is_refused = false;
+		c->of_now.asked_ms = 0;
+	}
+	c->of_next.is_ready |= conn == c->next;
 	if (conn == c->next && !c->is_waiting && !must_wait(c))
 		promote(c);
 }
@@ -488,14 +493,14 @@ static void reconnect(struct feed_client *c, struct feed_connection *conn, const
 	if (conn == c->old)
 		return;
 	if (conn == c->now && rule->overlap && c->p.profile->overlap_s) {
-		c->asked_ms = c->asked_ms ? c->asked_ms : now_ms(c);
+		c->of_now.asked_ms = c->of_now.asked_ms ? c->of_now.asked_ms : now_ms(c);
 		if (!c->next && !c->retry_ms)
 			c->retry_ms = soonest_successor(c);
 		return;
 	}
 	if (conn == c->next) {
 		drop(&c->next, code_of(c));
-		c->is_refused = c->asked_ms;
+		c->of_now.is_refused = c->of_now.asked_ms;
 		on_successor_end(c, reason, 0);
 		return;
 	}
@@ -614,7 +619,8 @@ static void tell_unmatched(struct feed_client *c)
 static void tell_unconfirmed(struct feed_client *c)
 {
 	int64_t limit_ms = c->p.config->handshake_timeout_s * 1000;
-	bool is_good = feed_connection_is_good(c->now) && (!c->is_refused || now_ms(c) - c->asked_ms < limit_ms);
+	bool is_good =
+		feed_connection_is_good(c->now) && (!c->of_now.is_refused || now_ms(c) - c->of_now.asked_ms < limit_ms);
 
 	if (is_good && c->is_unconfirmed)
 		log_one_of_many(LOG_INFO, now_ms(c), "source has confirmed the subscription", "source=%s", name_of(c));
@@ -666,11 +672,7 @@ static void connect_now(struct feed_client *c)
 	size_t mirror = choose_mirror(c);
 
 	c->retry_ms = 0;
-	c->is_next_ready = false;
-	if (!c->now) {
-		c->is_stale = c->is_ready = c->is_refused = false;
-		c->said_ms = c->asked_ms = 0;
-	}
+	*(c->now ? &c->of_next : &c->of_now) = (struct progress){0};
 	session_connect(c->p.session, now_ms(c), doubts_resume(c) ? -1 : c->closed_ms, mirror, &dial);
 	secrets_read(c->secrets, c->p.profile->root);
 	free(c->redacted_url);
@@ -688,10 +690,11 @@ static void look_at_successor(struct feed_client *c)
 {
 	int64_t limit_ms = c->p.profile->overlap_s * 1000;
 
-	if (!c->next || must_wait(c) || (!c->is_next_ready && now_ms(c) - feed_connection_since_ms(c->next) < limit_ms))
+	if (!c->next || must_wait(c) ||
+	    (!c->of_next.is_ready && now_ms(c) - feed_connection_since_ms(c->next) < limit_ms))
 		return;
 	if (feed_connection_is_open(c->next)) {
-		c->is_next_ready = true;
+		c->of_next.is_ready = true;
 		if (!c->is_waiting)
 			promote(c);
 		return;
@@ -852,7 +855,7 @@ void feed_client_renew(struct feed_client *c)
 {
 	if (!begin_change(c))
 		return;
-	c->is_stale = true;
+	c->of_now.is_stale = true;
 	c->retry_ms = now_ms(c);
 }
 
@@ -870,35 +873,35 @@ void feed_client_tell(struct feed_client *c, const json_t *message)
 {
 	if (!begin_change(c))
 		return;
-	c->said_ms = now_ms(c);
+	c->of_now.said_ms = now_ms(c);
 	if (!message)
 		return;
-	c->is_ready = false;
+	c->of_now.is_ready = false;
 	tell(c, message);
 }
 
 void feed_client_tell_more(struct feed_client *c, const json_t *message)
 {
-	if (c->now && c->said_ms)
+	if (c->now && c->of_now.said_ms)
 		tell(c, message);
 }
 
 bool feed_client_is_renewed(const struct feed_client *c)
 {
-	int64_t since_ms = c->said_ms || !c->now ? c->said_ms : feed_connection_opened_ms(c->now);
+	int64_t since_ms = c->of_now.said_ms || !c->now ? c->of_now.said_ms : feed_connection_opened_ms(c->now);
 
 	if (c->state == STATE_STANDBY || c->state == STATE_STOPPED) /* a stopped one does not get what moves to it */
 		return !c->is_waiting && (c->state == STATE_STANDBY || !c->p.profile->shard.is_joining);
-	if (c->is_stale)
-		return c->next && c->is_next_ready && !must_wait(c);
+	if (c->of_now.is_stale)
+		return c->next && c->of_next.is_ready && !must_wait(c);
 	return c->state == STATE_OPEN && !feed_connection_is_talking(c->now) &&
-	       (c->is_ready || now_ms(c) - since_ms >= c->p.profile->overlap_s * 1000);
+	       (c->of_now.is_ready || now_ms(c) - since_ms >= c->p.profile->overlap_s * 1000);
 }
 
 void feed_client_turn(struct feed_client *c)
 {
 	c->is_waiting = false;
-	if (c->next && c->is_next_ready)
+	if (c->next && c->of_next.is_ready)
 		promote(c);
 }
 
@@ -968,7 +971,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.is_behind = c->now && feed_connection_is_behind(c->now),
 		.is_talking = is_talking,
 		.is_subscribing = is_subscribing,
-		.is_told = c->now && c->said_ms,
+		.is_told = c->now && c->of_now.said_ms,
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,
 		.refused_ms = c->refused_ms,
 		.last_message_ms = c->last_message_ms,
