@@ -235,26 +235,24 @@ static int find_end(struct export *e)
 static int wait_for_writers(struct export *e, const char *table, int64_t most_ms)
 {
 	int64_t end_ms = clock_ms(CLOCK_MONOTONIC) + most_ms;
-	char *writers = NULL;
-	bool is_open = !session_is_file(e->session);
-	int failed = 0;
+	AUTO_FREE char *writers = NULL;
 
-	while (is_open && !failed) {
+	while (!session_is_file(e->session)) {
 		AUTO_ROWS *rows = session_query(e->session, SQL_EXPORT_WRITERS, NULL, "sss", writers, e->until, table);
 
-		is_open = rows && !session_is_null(rows, 0, 0);
+		if (!rows)
+			return -1;
+		if (session_is_null(rows, 0, 0))
+			return 0;
+		if (clock_ms(CLOCK_MONOTONIC) > end_ms)
+			return dispatch_fail("%s has written to %s and is not committed: wait until it ends%s",
+					     session_text(rows, 0, 1), table,
+					     e->o->is_letters ? "" : ", or give --live");
 		free(writers);
-		writers = is_open ? memory_strdup(session_text(rows, 0, 0)) : NULL;
-		failed = rows ? 0 : -1;
-		if (is_open && clock_ms(CLOCK_MONOTONIC) > end_ms)
-			failed = -dispatch_fail("%s has written to %s and is not committed: wait until it ends%s",
-						session_text(rows, 0, 1), table,
-						e->o->is_letters ? "" : ", or give --live");
-		else if (is_open)
-			poll(NULL, 0, LOOK_MS);
+		writers = memory_strdup(session_text(rows, 0, 0));
+		poll(NULL, 0, LOOK_MS);
 	}
-	free(writers);
-	return failed;
+	return 0;
 }
 
 /* --- rows --- */

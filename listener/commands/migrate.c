@@ -29,15 +29,14 @@ static int make(struct session *s, const struct pg_result *missing, size_t row)
 /* CREATE INDEX CONCURRENTLY waits for all open transactions of the server; lock_timeout limits that. */
 int migrate_indexes(struct session *s)
 {
-	AUTO_ROWS *missing = session_is_file(s) ? NULL : session_query(s, SQL_INDEXES, NULL, "");
-	int failed = missing || session_is_file(s) ? 0 : -1;
+	AUTO_ROWS *missing = session_query(s, SQL_INDEXES, NULL, "");
+	size_t n = missing ? session_count(missing) : 0;
+	int failed = missing ? 0 : -1;
 
-	if (missing && session_count(missing))
+	if (n)
 		failed = session_run_alone(s, "SET statement_timeout = 0") ||
-					 session_run_alone(s, "SET lock_timeout = '60s'")
-				 ? -1
-				 : 0;
-	for (size_t i = 0; !failed && missing && i < session_count(missing); i++)
+			 session_run_alone(s, "SET lock_timeout = '60s'");
+	for (size_t i = 0; !failed && i < n; i++)
 		failed = make(s, missing, i);
 	progress_clear();
 	return failed;

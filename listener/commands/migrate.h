@@ -5,7 +5,7 @@
 struct session;
 
 /* Creates the missing indexes if this role may, without blocking writers. Commands work without them, but take longer.
- * Returns 0; or -1 after printing why. */
+ * Returns 0; or another value after printing why. Not for a file. */
 int migrate_indexes(struct session *s);
 
 #endif

@@ -52,9 +52,8 @@ static void print_read(void *arg, const char *name, size_t len)
 	bool is_file = strncmp(name, "file:", strlen("file:")) == 0;
 	size_t skip = strcspn(name, ":") + 1;
 
-	if (!json_object_get(arg, key)) {
+	if (!json_object_get(arg, key))
 		json_out_line("reads the %s %s", is_file ? "file" : "variable", key + skip);
-	}
 	json_object_set_new(arg, key, json_true());
 }
 
@@ -159,8 +158,7 @@ static int read_frames(struct fit *f, const char *path)
 
 	while (lines && (result = ndjson_wait(lines, &line)) == NDJSON_LINE)
 		session_read(s, line.bytes, line.len, &handler, f);
-	if (lines)
-		ndjson_close(lines);
+	ndjson_close(lines);
 	session_free(s);
 	return result == NDJSON_FAILED ? -1 : 0;
 }

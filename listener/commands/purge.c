@@ -112,13 +112,11 @@ static bool is_idle(const struct tally *t)
 /* Sets *first to the key to begin after; NULL if nothing is to be removed. */
 static int find_range(struct purge *p, struct tally *t, char **first)
 {
-	AUTO_ROWS *rows =
-		is_idle(t) ? NULL
-			   : session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, t->pass->first);
+	AUTO_ROWS *rows = session_query(p->session, t->sql.range, t->sql.range, "ss", t->cutoff, t->pass->first);
 
 	*first = NULL;
 	if (!rows)
-		return is_idle(t) ? 0 : -1;
+		return -1;
 	if (!session_is_null(rows, 0, 0))
 		*first = memory_strdup(session_text(rows, 0, 0));
 	t->last = session_is_null(rows, 0, 1) ? INT64_MAX : session_number(rows, 0, 1);
@@ -250,7 +248,7 @@ static int purge(struct purge *p)
 	int failed = 0;
 
 	for (size_t i = 0; i < PURGE_TABLES && !failed; i++)
-		failed = walk(p, &p->tallies[i]);
+		failed = is_idle(&p->tallies[i]) ? 0 : walk(p, &p->tallies[i]);
 	if (p->o->is_json)
 		print_json(p);
 	else
@@ -267,7 +265,7 @@ int purge_command(const struct invocation *in)
 
 	interrupt_watch();
 	p.started_ms = clock_ms(CLOCK_MONOTONIC);
-	if (!p.o->is_dry)
+	if (!p.o->is_dry && !session_is_file(p.session))
 		migrate_indexes(p.session); /* without them it takes longer and finds the same */
 	status = prepare(&p);
 	if (status == STATUS_FINE)

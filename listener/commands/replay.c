@@ -55,12 +55,11 @@ static json_t *identify(const struct replay *r, struct session *s)
 	int failed = session_is_file(s) ? 0 : session_run(s, SQL_MAKE_EPOCH, NULL, "");
 	AUTO_ROWS *rows = failed ? NULL : session_query(s, sql_place, lite_place, "");
 	bool is_known = rows && session_count(rows);
-	json_t *place =
-		rows ? json_pack("{s:s, s:s, s:s}", "database", is_known ? session_text(rows, 0, 0) : "", "epoch",
-				 is_known ? session_text(rows, 0, 1) : "", "consumer", r->config->consumer)
-		     : NULL;
 
-	return place;
+	if (!rows)
+		return NULL;
+	return json_pack("{s:s, s:s, s:s}", "database", is_known ? session_text(rows, 0, 0) : "", "epoch",
+			 is_known ? session_text(rows, 0, 1) : "", "consumer", r->config->consumer);
 }
 
 /* True if the database may have lost commits in between. The lower half of the epoch of a file counts its commits. */

@@ -207,18 +207,16 @@ static int upgrade(struct session *s)
 static int inspect(struct session *s, bool *is_ours)
 {
 	AUTO_ROWS *seen = session_query(s, schema_inspect_sql(), NULL, "s", "{}");
-	int failed = seen ? 0 : -1;
 
-	if (seen && !session_is_null(seen, 0, SCHEMA_FAULT))
-		failed = dispatch_fail("%s", session_text(seen, 0, SCHEMA_FAULT));
-	else if (seen && !session_is_null(seen, 0, SCHEMA_HIDDEN))
+	if (!seen)
+		return -1;
+	if (!session_is_null(seen, 0, SCHEMA_FAULT))
+		return dispatch_fail("%s", session_text(seen, 0, SCHEMA_FAULT));
+	if (!session_is_null(seen, 0, SCHEMA_HIDDEN))
 		dispatch_fail("%s", session_text(seen, 0, SCHEMA_HIDDEN)); /* what it counts may be too few */
-	if (!failed)
-		snprintf(s->schema, sizeof(s->schema), "%s", session_text(seen, 0, SCHEMA_NAME));
-	if (!failed && !*s->schema)
-		failed = dispatch_fail("no schema of the search_path exists for this role");
-	*is_ours = seen && session_flag(seen, 0, SCHEMA_IS_OURS);
-	return failed;
+	*is_ours = session_flag(seen, 0, SCHEMA_IS_OURS);
+	snprintf(s->schema, sizeof(s->schema), "%s", session_text(seen, 0, SCHEMA_NAME));
+	return *s->schema ? 0 : dispatch_fail("no schema of the search_path exists for this role");
 }
 
 static int ask_version(struct session *s, int *version)
@@ -232,7 +230,7 @@ static int ask_version(struct session *s, int *version)
 
 static int prepare(struct session *s, enum session_aim aim)
 {
-	bool is_ours;
+	bool is_ours = false;
 	int version = 0;
 
 	if (inspect(s, &is_ours))
