@@ -27,23 +27,12 @@ int64_t overdue_ms(const struct events *es, int64_t now_ms, int64_t limit_s)
 	return limit_s && oldest_ms > limit_s * 1000 ? oldest_ms : 0;
 }
 
-void overdue_check(struct overdue *u, const struct events *es, int64_t now_ms, int64_t limit_ms)
-{
-	const struct event *oldest = events_oldest(es);
-
-	*u = (struct overdue){.count = events_before(es, (now_ms - limit_ms) * 1000)};
-	if (!oldest)
-		return;
-	u->oldest_ms = age_ms(oldest, now_ms);
-	u->state = event_state_name(oldest->state);
-	snprintf(u->oldest_id, sizeof(u->oldest_id), "%.*s", (int)oldest->id_len, oldest->id ? oldest->id : "");
-}
-
 void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now_ms, int64_t limit_ms)
 {
-	struct overdue u;
+	const struct event *oldest = events_oldest(es);
+	char id[ENVELOPE_ID_MAX + 1];
 
-	if (!limit_ms || overdue_oldest_ms(es, now_ms) <= limit_ms) {
+	if (!limit_ms || !oldest || age_ms(oldest, now_ms) <= limit_ms) {
 		if (w->is_told)
 			log_info("all overdue events have settled", "limit_s=%lld", (long long)limit_ms / 1000);
 		w->is_told = false;
@@ -53,7 +42,8 @@ void overdue_watch(struct overdue_watch *w, const struct events *es, int64_t now
 		return;
 	w->warned_ms = now_ms;
 	w->is_told = true;
-	overdue_check(&u, es, now_ms, limit_ms);
-	log_warn("events are overdue", "events=%zu limit_s=%lld oldest=%s oldest_s=%lld state=%s", u.count,
-		 (long long)limit_ms / 1000, u.oldest_id, (long long)u.oldest_ms / 1000, u.state);
+	snprintf(id, sizeof(id), "%.*s", (int)oldest->id_len, oldest->id ? oldest->id : "");
+	log_warn("events are overdue", "events=%zu limit_s=%lld oldest=%s oldest_s=%lld state=%s",
+		 events_before(es, (now_ms - limit_ms) * 1000), (long long)limit_ms / 1000, id,
+		 (long long)age_ms(oldest, now_ms) / 1000, event_state_name(oldest->state));
 }

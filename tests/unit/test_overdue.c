@@ -26,25 +26,35 @@ static struct event *add(const char *id, enum event_state state, int64_t came_ms
 	return event_new(&events, state, "message", 7, *id ? &view : NULL, NULL, came_ms * 1000);
 }
 
+static void expect_log(struct overdue_watch *w, int64_t now_ms, int64_t limit_ms, const char *text)
+{
+	capture_begin();
+	overdue_watch(w, &events, now_ms, limit_ms);
+	const char *said = capture_end();
+	if (*text)
+		cr_assert_not_null(strstr(said, text), "at %lld: %s", (long long)now_ms, said);
+	else
+		cr_assert_str_eq(said, "", "at %lld: %s", (long long)now_ms, said);
+}
+
+/* Expects what a first warning says at this time, with a limit of a second. */
 static void expect(int64_t now_ms, size_t count, const char *oldest, int64_t age_ms)
 {
-	struct overdue u;
+	struct overdue_watch w = {0};
+	char text[100];
 
-	overdue_check(&u, &events, now_ms, 1000);
-	cr_assert_eq(u.count, count, "%zu events", u.count);
-	cr_assert_str_eq(u.oldest_id, oldest);
-	cr_assert_eq(u.oldest_ms, age_ms);
+	snprintf(text, sizeof(text), "events=%zu limit_s=1 oldest=%s oldest_s=%lld ", count, oldest,
+		 (long long)age_ms / 1000);
+	expect_log(&w, now_ms, 1000, text);
 	cr_assert_eq(overdue_oldest_ms(&events, now_ms), age_ms);
 }
 
 Test(overdue, without_events_nothing_is_old)
 {
-	struct overdue u;
+	struct overdue_watch w = {0};
 
-	overdue_check(&u, &events, 5000, 1000);
-	cr_assert_eq(u.count, 0);
-	cr_assert_eq(u.oldest_ms, 0);
-	cr_assert_null(u.state);
+	expect_log(&w, 5000, 1000, "");
+	cr_assert_eq(overdue_oldest_ms(&events, 5000), 0);
 }
 
 Test(overdue, oldest_is_the_one_that_came_first_whatever_its_state)
@@ -71,9 +81,9 @@ Test(overdue, messages_that_become_dead_letters_count_too)
 	struct event *garbage = add("", EV_REFUSED, 1000), *stale = add("s", EV_REFUSED, 1100);
 
 	add("a", EV_CLAIMING, 1200);
-	expect(3000, 3, "", 2000);
+	expect(3000, 3, "\"\"", 2000);
 	event_move(&events, garbage, EV_DEAD_LETTERING);
-	expect(3000, 3, "", 2000);
+	expect(3000, 3, "\"\"", 2000);
 	event_move(&events, garbage, EV_DONE);
 	event_finish(&events, garbage, OUTCOME_REJECTED);
 	expect(3000, 2, "s", 1900);
@@ -82,17 +92,6 @@ Test(overdue, messages_that_become_dead_letters_count_too)
 }
 
 /* --- the warning --- */
-
-static void expect_log(struct overdue_watch *w, int64_t now_ms, int64_t limit_ms, const char *text)
-{
-	capture_begin();
-	overdue_watch(w, &events, now_ms, limit_ms);
-	const char *said = capture_end();
-	if (*text)
-		cr_assert_not_null(strstr(said, text), "at %lld: %s", (long long)now_ms, said);
-	else
-		cr_assert_str_eq(said, "", "at %lld: %s", (long long)now_ms, said);
-}
 
 Test(overdue, warning_names_how_many_and_the_oldest_and_comes_again_each_minute)
 {
