@@ -109,7 +109,7 @@ struct attempt {
 	char *body;        /* NULL: in a request, or no longer needed */
 	size_t len;        /* length of the body; counted in target.bytes until the attempt has ended */
 	int number;        /* number of the attempt, counted since an operator's last retry */
-	int64_t lease;     /* unique number of the lease */
+	char lease[48];    /* name of the lease */
 	enum target_outcome outcome;
 	int status;
 	int64_t wait_ms; /* until the next attempt */
@@ -166,7 +166,7 @@ struct relay {
 	char peeked_row[24];
 	char blamed_row[24];
 	int peeked_attempts;
-	int64_t peeked_lease;
+	char peeked_lease[48];
 	int64_t peeked_us; /* due_at of that row */
 	struct backlog backlog;
 	struct array names; /* names of the webhooks */
@@ -520,7 +520,7 @@ static void take_row(struct relay *r, const struct postgres_answer *answer, size
 		return;
 	a = new_attempt(r, lane, postgres_cell(answer, row, 0, &len), (int)cell_number(answer, row, 2));
 	keep_due(lane, cell_number(answer, row, 7));
-	a->lease = cell_number(answer, row, 8);
+	snprintf(a->lease, sizeof(a->lease), "%s", postgres_cell(answer, row, 8, &len));
 	lane->rows++;
 	lane->bytes += body_len;
 	snprintf(a->timestamp, sizeof(a->timestamp), "%lld", (long long)cell_number(answer, row, 3));
@@ -626,7 +626,7 @@ static void fill_ended(struct relay *r, size_t n)
 		struct attempt *a = list_entry(node, struct attempt, node);
 
 		array_add_string(&c[0], a->row, false);
-		add_number(&c[1], a->lease);
+		array_add_string(&c[1], a->lease, false);
 		array_add_string(&c[2], target_outcome_name(a->outcome), false);
 		if (a->status)
 			add_number(&c[3], a->status);
@@ -923,7 +923,7 @@ static void on_peeked(struct relay *r, const struct postgres_answer *answer)
 	snprintf(r->peeked_row, sizeof(r->peeked_row), "%s", postgres_cell(answer, 0, 0, &len));
 	r->peeked_attempts = (int)cell_number(answer, 0, 1);
 	r->peeked_us = cell_number(answer, 0, 2);
-	r->peeked_lease = cell_number(answer, 0, 3);
+	snprintf(r->peeked_lease, sizeof(r->peeked_lease), "%s", postgres_cell(answer, 0, 3, &len));
 	start_lease(r);
 }
 
@@ -947,7 +947,7 @@ static void blame(struct relay *r, const struct postgres_answer *answer)
 		return;
 	snprintf(r->blamed_row, sizeof(r->blamed_row), "%s", r->peeked_row);
 	a = new_attempt(r, r->peeked, r->peeked_row, r->peeked_attempts);
-	a->lease = r->peeked_lease;
+	snprintf(a->lease, sizeof(a->lease), "%s", r->peeked_lease);
 	if (is_rows_fault(answer)) {
 		give_up(a, answer->error);
 	} else {

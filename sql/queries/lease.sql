@@ -12,7 +12,7 @@
 -- * For a row wanted by id, the conditions are written so that no partial index can serve them. Its due_at is returned
 --   as NULL.
 --
--- Nothing is leased for a webhook that is paused.
+-- Nothing is leased for a webhook that is paused. A lease is named by its number and the time at which the row was made.
 --
 -- The last column is the age in ms for ttl_s. It is 0 for a row with an answer but no attempts before this one, which an
 -- operator has retried: it is sent once, however old it is.
@@ -88,7 +88,8 @@ RETURNING o.id, o.target, o.attempts, pg_catalog.floor(extract(epoch FROM pg_cat
 	pg_catalog.format('{"type":%s,"timestamp":"%s","id":%s,"data":%s}', pg_catalog.to_json(o.event_type),
 		pg_catalog.to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			pg_catalog.to_json(o.event_id), c.data),
-	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000), o.leases,
+	c.data IS NULL, pg_catalog.floor(extract(epoch FROM c.due_at) * 1000000),
+	pg_catalog.concat(o.leases, '/', pg_catalog.floor(extract(epoch FROM o.created_at) * 1000000)),
 	CASE WHEN o.answer IS NULL THEN 0 ELSE 1 END,
 	CASE WHEN o.answer IS NULL OR o.attempts > 1 THEN pg_catalog.floor(extract(epoch FROM pg_catalog.now() - o.created_at) * 1000)
 		ELSE 0 END

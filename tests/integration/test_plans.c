@@ -185,9 +185,11 @@ static void check_lease(void)
 
 static void check_record(void)
 {
-	char *ids = database_text(
-		db, "select array_agg(id)::text from (select id from outbox where state = 'pending' limit 100) as o");
-	char *values = suite_text("'%s', array_fill('0'::text, '{100}'), array_fill('retry'::text, '{100}'), "
+	char *ids = database_text(db, "select quote_literal(array_agg(id)::text) || ', ' || "
+				      "quote_literal(array_agg(concat(leases, '/', floor("
+				      "extract(epoch from created_at) * 1000000)))::text) "
+				      "from (select * from outbox where state = 'pending' limit 100) as o");
+	char *values = suite_text("%s, array_fill('retry'::text, '{100}'), "
 				  "array_fill('500'::text, '{100}'), array_fill('no'::text, '{100}'), "
 				  "array_fill('5'::text, '{100}'), ",
 				  ids);

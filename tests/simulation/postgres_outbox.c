@@ -105,7 +105,7 @@ static void tell_lease(struct backend *b, struct pg_result *r, const struct due 
 	put_text(r, 6, "f");
 	if (!d->is_only)
 		put_text(r, 7, sim_print("%lld", (long long)was_due_us));
-	put_text(r, 8, sim_print("%lld", (long long)o->leases));
+	put_text(r, 8, sim_print("%lld/%lld", (long long)o->leases, (long long)o->created_us));
 	put_text(r, 9, o->has_failed ? "1" : "0");
 	put_text(r, 10, sim_print("%lld", (long long)(now_us - o->created_us) / 1000));
 	r->rows++;
@@ -200,7 +200,7 @@ void outbox_peek(struct backend *b)
 		put_text(r, 0, rows[0]->key);
 		put_text(r, 1, sim_print("%lld", (long long)o->attempts));
 		put_text(r, 2, sim_print("%lld", (long long)o->due_us));
-		put_text(r, 3, sim_print("%lld", (long long)o->leases));
+		put_text(r, 3, sim_print("%lld/%lld", (long long)o->leases, (long long)o->created_us));
 		r->rows = 1;
 	}
 	sim_reached("outbox", "a peek");

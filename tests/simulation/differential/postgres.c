@@ -144,7 +144,7 @@ static void put_rows(struct connection *c, const PGresult *r)
 
 /* Rows of the last lease, sorted by target and event: their ids are each server's own. */
 static struct leased {
-	char id[24], lease[24], what[80];
+	char id[24], lease[48], what[80];
 } leases[LEASES_MAX];
 static int lease_count;
 
@@ -166,7 +166,7 @@ static void put_leases(struct connection *c, const PGresult *r)
 	}
 	qsort(leases, (size_t)lease_count, sizeof(*leases), compare_leases);
 	for (int i = 0; i < lease_count; i++)
-		put(c, "%s %s lease %s", i ? ";" : "", leases[i].what, leases[i].lease);
+		put(c, "%s %s lease %d", i ? ";" : "", leases[i].what, atoi(leases[i].lease));
 }
 
 static void put_result(struct connection *c, PGresult *r)
@@ -691,10 +691,12 @@ static void record(struct connection *c)
 	for (int i = first; i < first + n; i++) {
 		const char *outcome = outcomes[below(4)];
 		bool is_old = below(4) == 0;
+		char lease[48];
 
 		printf(" %s %s%s", leases[i].what, outcome, is_old ? " late" : "");
 		array_add(&columns[0], leases[i].id, strlen(leases[i].id));
-		array_add(&columns[1], is_old ? "0" : leases[i].lease, is_old ? 1 : strlen(leases[i].lease));
+		snprintf(lease, sizeof(lease), "0%s", strchr(leases[i].lease, '/'));
+		array_add_string(&columns[1], is_old ? lease : leases[i].lease, false);
 		array_add(&columns[2], outcome, strlen(outcome));
 		array_add(&columns[3], "500", 3);
 		array_add_null(&columns[4]);
