@@ -970,6 +970,7 @@ struct source_view feed_client_view(const struct feed_client *c)
 		.is_stopped = state == STATE_STOPPED,
 		.is_behind = c->now && feed_connection_is_behind(c->now),
 		.is_talking = is_talking,
+		.is_next_talking = c->next && feed_connection_is_talking(c->next),
 		.is_subscribing = is_subscribing,
 		.is_told = c->now && c->of_now.said_ms,
 		.open_ms = c->state == STATE_OPEN ? feed_connection_opened_ms(c->now) : 0,

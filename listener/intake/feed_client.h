@@ -112,15 +112,16 @@ struct source_view {
 	const char *state;
 	const char *error; /* error of the last attempt, or "" */
 	bool is_open;
-	bool is_unconfirmed; /* no answer to the first messages, or silent again, until one comes */
-	bool is_standby;     /* not started */
-	bool is_stopped;     /* stopped for long, because of a rule or a close code */
-	bool is_behind;      /* reading is paused, or was until a moment ago */
-	bool is_talking;     /* its subscriptions are not all sent */
-	bool is_subscribing; /* the same, for the first time since the start */
-	bool is_told;        /* a list was changed on its connection, by a message */
-	int64_t open_ms;     /* loop clock, when the connection was opened; 0: it is not open */
-	int64_t refused_ms;  /* loop clock, first of the attempts since then that failed; 0: none, or we shall wait */
+	bool is_unconfirmed;  /* no answer to the first messages, or silent again, until one comes */
+	bool is_standby;      /* not started */
+	bool is_stopped;      /* stopped for long, because of a rule or a close code */
+	bool is_behind;       /* reading is paused, or was until a moment ago */
+	bool is_talking;      /* its subscriptions are not all sent */
+	bool is_next_talking; /* those of its successor are not */
+	bool is_subscribing;  /* the same, for the first time since the start */
+	bool is_told;         /* a list was changed on its connection, by a message */
+	int64_t open_ms;      /* loop clock, when the connection was opened; 0: it is not open */
+	int64_t refused_ms;   /* loop clock, first of the attempts since then that failed; 0: none, or we shall wait */
 	int64_t last_message_ms; /* loop clock; 0: none yet */
 	/* Messages with data (events, dead letters, or elements that a filter drops), and the time of the last one. A
 	 * feed that has lost our subscription may still send heartbeats. */

@@ -20,7 +20,8 @@
 #define READY_IN  2 /* ticks in a row: by then all earlier messages on the old connections have arrived */
 #define AGAIN_MS  30000
 #define TELL_MS   60000
-#define OTHERS_MS 40000 /* with --readers, time for the others to have the list, too, if their first call fails */
+#define TALK_MS   600000 /* instead of TELL_MS while subscriptions are being sent, which send_rate_per_s slows down */
+#define OTHERS_MS 40000  /* with --readers, time for the others to have the list, too, if their first call fails */
 
 struct place {
 	struct profile *profile;
@@ -46,8 +47,9 @@ struct shards {
 	char waits[SHARD_REASON + 100];   /* why a change takes so long; see is_told */
 	size_t wanted;                    /* connections that the list needs */
 	unsigned int ready;               /* ticks in a row for which all were ready */
-	int64_t since_ms;                 /* loop clock: when the change began; 0: there is none */
-	bool is_told;                     /* it has been logged that the change takes long */
+	int64_t since_ms;                 /* loop clock: when the last change began; 0: there is none */
+	int64_t first_ms;                 /* when the first of the changes began that replaced each other */
+	bool is_told;                     /* it has been logged that they take long */
 	size_t count;
 	struct place places[];
 };
@@ -116,8 +118,8 @@ static void begin(struct shards *s, const json_t *parts)
 	if (is_same(s, parts))
 		return;
 	s->wanted = json_array_size(parts);
+	s->first_ms = s->since_ms ? s->first_ms : now_ms(s);
 	s->since_ms = now_ms(s);
-	s->is_told = false;
 	s->ready = 0;
 	for (size_t i = 0; i < s->wanted; i++)
 		if (!json_equal(json_array_get(parts, i), shard_items(s->places[i].profile)))
@@ -128,6 +130,7 @@ static void begin(struct shards *s, const json_t *parts)
 static void end(struct shards *s)
 {
 	s->since_ms = 0;
+	s->is_told = false;
 	for (size_t i = 0; i < s->count; i++)
 		if (i >= s->wanted && !s->places[i].profile->shard.is_idle)
 			leave_place(&s->places[i]);
@@ -145,6 +148,26 @@ static bool is_ready(const struct shards *s, size_t i)
 	return i < s->wanted ? profiled_is_changed(at->source) : !profiled_view(at->source).is_behind;
 }
 
+/* Tells that the change takes long because of a connection. */
+static void tell_wait(struct shards *s, const struct place *at)
+{
+	const struct source_view v = profiled_view(at->source);
+	const char *name = at->profile->name;
+	bool is_talking = v.is_next_talking || (v.is_talking && !*v.error);
+	const char *why = is_talking    ? "it has not subscribed to everything yet"
+			  : *v.error    ? v.error
+			  : v.is_behind ? "it has unread messages"
+					: "the feed has not confirmed it";
+
+	if (now_ms(s) - s->first_ms < (is_talking ? TALK_MS : TELL_MS))
+		return;
+	snprintf(s->waits, sizeof(s->waits), "%.90s is not ready for it: %s", name, why);
+	if (!s->is_told)
+		log_warn("a connection is not ready for the new list of a source, keeping the old ones, too",
+			 "source=%s reason=%s", name, why);
+	s->is_told = true;
+}
+
 static void look_at_change(struct shards *s)
 {
 	size_t i = 0;
@@ -152,17 +175,10 @@ static void look_at_change(struct shards *s)
 	while (i < s->count && is_ready(s, i))
 		i++;
 	s->ready = i < s->count ? 0 : s->ready + 1;
-	if (s->ready >= READY_IN && now_ms(s) - s->since_ms >= s->others_ms) {
+	if (s->ready >= READY_IN && now_ms(s) - s->since_ms >= s->others_ms)
 		end(s);
-	} else if (i < s->count && now_ms(s) - s->since_ms >= TELL_MS) {
-		const char *name = s->places[i].profile->name, *why = profiled_view(s->places[i].source).error;
-
-		snprintf(s->waits, sizeof(s->waits), "%.90s is not ready for it: %s", name, why);
-		if (!s->is_told)
-			log_warn("a connection is not ready for the new list of a source, keeping the old ones, too",
-				 "source=%s reason=%s", name, why);
-		s->is_told = true;
-	}
+	else if (i < s->count)
+		tell_wait(s, &s->places[i]);
 }
 
 /* --- lists --- */
@@ -263,7 +279,7 @@ void shards_reload(struct shards *s)
 
 const char *shards_trouble(const struct shards *s)
 {
-	return *s->trouble || !s->since_ms || !s->is_told ? s->trouble : s->waits;
+	return *s->trouble || !s->is_told ? s->trouble : s->waits;
 }
 
 /* --- life --- */

@@ -1097,23 +1097,49 @@ Test(feed_client, each_reload_of_a_list_says_what_became_of_it)
 	cr_assert_eq(listener_metric(listener, "wsonce_source_list_unused"), 0);
 }
 
-/* Its old connections go on, so nothing else shows that the new items are missing. */
-Test(feed_client, a_list_that_the_feed_refuses_is_told)
+static void change_list(const char *text)
 {
-	const char *path = suite_file("items", "a\n");
+	suite_file("items", text);
+	process_signal(listener_process(listener), SIGHUP);
+}
+
+/* Its old connections go on, so nothing else shows that the new items are missing. Lists may follow each other. */
+Test(feed_client, a_list_that_the_feed_refuses_is_told, .timeout = 200)
+{
+	const char *told = "degraded: source played/1: its new list is not in use: played/1 ";
 
 	START(URL "\"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", \"per_connection\": 2, "
 		  "\"most\": 2}, \"on_open\": [{\"say\": \"$items\"}], " RULES,
-	      feed_port(feed), path);
+	      feed_port(feed), suite_file("items", "a\n"));
 	await(feed_connections(feed) == 1, SETTLED_MS);
 	feed_refuse(feed, 403);
-	suite_file("items", "a\nb\n");
-	process_signal(listener_process(listener), SIGHUP);
-	await(listener_page_has(listener, "/readyz",
-				"degraded: source played/1: its new list is not in use: played/1 "),
-	      70000);
+	change_list("a\nb\n");
+	wait_pause_ms(40000);
+	change_list("a\nc\n");
+	await(listener_page_has(listener, "/readyz", told), 35000);
+	change_list("a\nd\n");
+	wait_pause_ms(2000);
+	cr_assert(listener_page_has(listener, "/readyz", told));
 	feed_refuse(feed, 0);
 	await(listener_page_has(listener, "/readyz", "ready\n"), 60000);
+}
+
+/* That takes as long as send_rate_per_s makes it, and is no trouble. */
+Test(feed_client, a_list_that_takes_long_to_subscribe_is_not_told, .timeout = 200)
+{
+	char items[200] = "", *at = items;
+
+	for (int i = 1; i <= 66; i++)
+		at += sprintf(at, "%d\n", i);
+	START(URL "\"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", \"per_connection\": 66}, "
+		  "\"send_rate_per_s\": 1, \"on_open\": [{\"each\": \"$items\", \"give\": \"${each}\"}], " RULES,
+	      feed_port(feed), suite_file("items", "1\n"));
+	await(feed_received(feed) == 1, SETTLED_MS);
+	change_list(items);
+	await(feed_received(feed) == 64, 80000);
+	cr_assert(listener_page_has(listener, "/readyz", "ready\n"), "%s", listener_http(listener, "/readyz", NULL));
+	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
+	cr_assert_not(listener_has_logged(listener, "is not ready for the new list"));
 }
 
 /* An item that moves may be another listener's, which may have the old list for a while: half of every_s. */
