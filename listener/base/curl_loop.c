@@ -118,6 +118,7 @@ static int on_certificate(int is_good, X509_STORE_CTX *chain)
 static CURLcode on_context(CURL *easy, void *context, void *arg)
 {
 	(void)easy, (void)arg;
+	SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY); /* or one read goes on for as long as KeyUpdates arrive */
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER, on_certificate);
 	return CURLE_OK;
 }

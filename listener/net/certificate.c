@@ -93,8 +93,10 @@ static int on_choice(SSL *ssl, void *arg)
 	return !rules->in_use || (show_from(ssl, rules->in_use) && (!rules->ca_file || trust_from(ssl, rules->in_use)));
 }
 
+/* By default one SSL_read() goes on for as long as KeyUpdates arrive, for which a client needs no token. */
 int certificate_demand(SSL_CTX *tls, struct certificate_rules *rules)
 {
+	SSL_CTX_clear_mode(tls, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_cert_cb(tls, on_choice, rules);
 	SSL_CTX_set_app_data(tls, rules);
 	SSL_CTX_set_info_callback(tls, on_info);
