@@ -466,6 +466,10 @@ static int on_frames(struct dial *d, const char *bytes, size_t len)
 {
 	if (frames_receive(d->frames, bytes, len) == FRAMES_END)
 		linger(d, frames_reason(d->frames));
+	else if (d->state == DIAL_OPEN && frames_are_kept(d->frames) && !is_held(d)) {
+		uv_read_stop((uv_stream_t *)&d->conn->tcp);
+		want_write(d); /* the rest in the next turn */
+	}
 	return d->state == DIAL_DONE ? -1 : 0;
 }
 

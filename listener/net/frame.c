@@ -13,8 +13,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define CONTROL_BYTES 125 /* maximum payload of a control frame (section 5.5) */
-#define FRAME_HEAD    14  /* maximum size of a frame's head with its masking key */
+#define CONTROL_BYTES 125       /* maximum payload of a control frame (section 5.5) */
+#define FRAME_HEAD    14        /* maximum size of a frame's head with its masking key */
+#define TURN_BYTES    (1 << 20) /* inflated bytes after which the rest of what came waits for the next turn */
 
 struct control {
 	char bytes[CONTROL_BYTES];
@@ -44,6 +45,7 @@ struct frames {
 	struct inflater *inflater; /* NULL: compression was not agreed */
 	size_t inflated;           /* bytes of that message so far */
 	size_t inflated_most;
+	size_t inflated_now;    /* bytes in this call of frames_receive() */
 	struct outgoing *first; /* queue of messages to write */
 	struct outgoing **last;
 	size_t unsent;         /* bytes in that queue */
@@ -288,6 +290,7 @@ static int on_inflated(void *arg, const char *bytes, size_t len, bool is_last)
 		.is_text = f->message == WSLAY_TEXT_FRAME,
 	};
 
+	f->inflated_now += len;
 	f->reader->on_piece(f->arg, &piece);
 	return is_bomb ? -1 : 0;
 }
@@ -386,7 +389,7 @@ static enum frames_result take_frames(struct frames *f)
 		struct wslay_frame_iocb piece = {0};
 		ssize_t n;
 
-		f->is_kept = f->reader->is_held && f->reader->is_held(f->arg);
+		f->is_kept = f->inflated_now > TURN_BYTES || (f->reader->is_held && f->reader->is_held(f->arg));
 		n = f->is_kept ? WSLAY_ERR_WANT_READ : wslay_frame_recv(f->wslay, &piece);
 		if (n == WSLAY_ERR_WANT_READ)
 			return FRAMES_MORE;
@@ -409,6 +412,7 @@ enum frames_result frames_receive(struct frames *f, const char *bytes, size_t le
 	f->kept = (struct bytes){NULL, 0, 0};
 	f->in = bytes;
 	f->in_len = len;
+	f->inflated_now = 0;
 	result = take_frames(f);
 	if (f->is_kept)
 		bytes_add(&f->kept, f->in, f->in_len);

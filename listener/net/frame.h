@@ -38,7 +38,7 @@ void frames_inflate(struct frames *f, const struct deflate_terms *terms, size_t 
 
 /* Parses the next bytes of the stream. Do not call again after a result other than FRAMES_MORE. While reading is
  * stopped, keeps the unparsed bytes for the next call, which may have no bytes: 64 KiB of compressed frames can inflate
- * to more than the memory. */
+ * to more than the memory. So it does after a MiB of inflated bytes; then call it in the next turn of the loop. */
 enum frames_result frames_receive(struct frames *f, const char *bytes, size_t len);
 
 /* True if the last call kept unparsed bytes. */

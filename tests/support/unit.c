@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <uthash.h>
+#include <zlib.h>
 
 static int file, standard_error;
 static char text[10000];
@@ -71,4 +72,21 @@ const char *capture_end(void)
 	close(standard_error);
 	close(file);
 	return text;
+}
+
+size_t compressed_frame(char *at, const char *message, size_t len)
+{
+	z_stream z = {.next_in = (Bytef *)(uintptr_t)message,
+		      .avail_in = (uInt)len,
+		      .next_out = (Bytef *)at + 4,
+		      .avail_out = UINT16_MAX};
+	size_t n;
+
+	deflateInit2(&z, Z_BEST_COMPRESSION, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY);
+	deflate(&z, Z_SYNC_FLUSH);
+	n = z.total_out - 4; /* without the end of the flush: RFC 7692, section 7.2.1 */
+	deflateEnd(&z);
+	cr_assert_gt(n, 125);
+	memcpy(at, (char[]){(char)0xc1, 126, (char)(n >> 8), (char)n}, 4);
+	return n + 4;
 }

@@ -22,6 +22,9 @@ void make_colliding_key(uint32_t n, char *key);
  * the CPU seconds that it used. */
 void collisions_must_cost_no_more(double (*run)(void (*make)(uint32_t n, char *key)));
 
+/* Writes a server's frame with a compressed message to at, which has room for 64 KiB. Returns its length. */
+size_t compressed_frame(char *at, const char *message, size_t len);
+
 /* From now on what is logged, from level info on, is kept and not shown. */
 void capture_begin(void);
 

@@ -75,6 +75,7 @@ Test(dial, address_that_does_not_answer_holds_up_the_next_one_for_a_moment, .tim
 }
 
 static uv_loop_t loop;
+static struct upgrade_offer offer;
 static int live; /* listening socket */
 static struct dial *held, *next;
 static int heard;
@@ -86,7 +87,7 @@ static void on_open(void *arg)
 static void on_message(void *arg, const char *message, size_t len, bool is_text)
 {
 	heard++;
-	dial_hold(held, heard == 1);
+	dial_hold(held, heard == 1 && !offer.has_deflate);
 	if (next && heard == 2)
 		dial_leave(next, 0);
 }
@@ -100,7 +101,6 @@ static struct dial *dial_live(void)
 {
 	static const struct config config = {.handshake_timeout_s = 3600, .message_bytes = 100};
 	static const struct dial_owner owner = {.on_open = on_open, .on_message = on_message, .on_end = on_end};
-	static const struct upgrade_offer offer;
 	static struct dialler *dialler;
 	char url[60], error[200];
 
@@ -112,8 +112,8 @@ static struct dial *dial_live(void)
 	return dial_start(dialler, url, &offer, 0, &owner, NULL);
 }
 
-/* Dials, and stops reading between two messages that came in one piece. */
-static void begin(void)
+/* Dials, and opens the connection with these headers. Returns the feed's socket. */
+static int open_with(const char *headers)
 {
 	char text[2000] = "", joined[100];
 	unsigned char digest[20], accept[40];
@@ -132,12 +132,20 @@ static void begin(void)
 	EVP_Digest(joined, strlen(joined), digest, NULL, EVP_sha1(), NULL);
 	EVP_EncodeBlock(accept, digest, sizeof(digest));
 	dprintf(peer,
-		"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n"
-		"\x81\x01"
-		"1"
-		"\x81\x01"
-		"2",
-		accept);
+		"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n%s\r\n",
+		accept, headers);
+	return peer;
+}
+
+/* Stops reading between two messages that came in one piece. */
+static void begin(void)
+{
+	static const char two[] = "\x81\x01"
+				  "1"
+				  "\x81\x01"
+				  "2";
+
+	cr_assert_eq(write(open_with(""), two, 6), 6);
 	while (!heard)
 		uv_run(&loop, UV_RUN_ONCE);
 	uv_run(&loop, UV_RUN_NOWAIT);
@@ -174,6 +182,29 @@ Test(dial, message_that_was_kept_ends_a_connection_that_has_something_to_write, 
 	uv_prepare_init(&loop, &prepare);
 	uv_prepare_start(&prepare, on_prepare);
 	while (heard < 2)
+		uv_run(&loop, UV_RUN_ONCE);
+	dial_leave(held, 0);
+}
+
+/* The rest waits for the next turn, in which others are served, too. */
+Test(dial, what_inflates_to_much_is_read_in_several_turns, .timeout = 60)
+{
+	static char blank[900000], all[40000];
+	size_t len = 0;
+	int turns = 0, peer;
+
+	offer = (struct upgrade_offer){.has_deflate = true, .max_message = sizeof(blank)};
+	peer = open_with("Sec-WebSocket-Extensions: permessage-deflate\r\n");
+	for (int i = 0; i < 20; i++)
+		len += compressed_frame(all + len, blank, sizeof(blank));
+	cr_assert_eq(write(peer, all, len), len);
+	for (int before = 0; heard<20; before = heard, turns += heard> 0) {
+		uv_run(&loop, heard ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+		cr_assert_leq(heard, before + 4);
+	}
+	cr_assert_geq(turns, 5);
+	cr_assert_eq(write(peer, all, len), len);
+	while (heard < 40)
 		uv_run(&loop, UV_RUN_ONCE);
 	dial_leave(held, 0);
 }

@@ -201,3 +201,31 @@ Test(frame, a_bomb_is_closed_with_1009)
 	cr_assert_str_eq(take(), "8:\x03\xf1");
 	cr_assert_str_eq(text, "Hello|");
 }
+
+static size_t counted;
+
+static void on_counted(void *arg, const struct ws_piece *piece)
+{
+	counted += piece->len;
+}
+
+/* Two messages are more than a MiB. */
+Test(frame, what_inflates_to_much_is_taken_in_several_calls)
+{
+	static const struct frames_reader reader = {on_counted, on_pong, NULL};
+	static char blank[600000], all[10000];
+	size_t len = 0;
+
+	frames_free(frames);
+	frames = frames_new(&reader, &frames);
+	agree(sizeof(blank));
+	for (int i = 0; i < 4; i++)
+		len += compressed_frame(all + len, blank, sizeof(blank));
+	cr_assert_eq(frames_receive(frames, all, len), FRAMES_MORE);
+	cr_assert_eq(counted, 2 * sizeof(blank));
+	cr_assert(frames_are_kept(frames));
+	cr_assert_eq(frames_receive(frames, "", 0), FRAMES_MORE);
+	cr_assert_eq(counted, 4 * sizeof(blank));
+	cr_assert_eq(frames_receive(frames, "", 0), FRAMES_MORE);
+	cr_assert(!frames_are_kept(frames));
+}
