@@ -29,6 +29,7 @@
 #define SWEEP_MS           1000
 #define MEMORY_BYTES       (32u << 10) /* bytes per connection, which limits the size of a request's head */
 #define ROUNDS_MOST        100         /* runs of libmicrohttpd per turn */
+#define TURN_NS            10000000    /* after which no other one begins on a site of pages: large ones take long */
 #define ROUNDS_BUSY        2           /* the same after a turn that used all of them */
 #define BUSY_MS            10          /* until the next turn then, if nothing else wakes the loop */
 
@@ -63,6 +64,11 @@ struct http {
 	bool is_busy; /* the last turn was not enough for libmicrohttpd */
 	struct refused_peers refusals;
 	uint64_t waits;
+	char *path; /* of the last page; NULL: none */
+	struct bytes page;
+	const char *type;
+	unsigned int status;
+	uint64_t written_ms; /* loop clock */
 };
 
 /* A request with a body. It is read to its end and then suspended until http_answer. */
@@ -95,15 +101,31 @@ static enum MHD_Result respond(const struct http *h, struct MHD_Connection *c, u
 	return http_respond(c, status, type, text, len, is_browsed(h), methods, is_last);
 }
 
-static enum MHD_Result answer(const struct http *h, struct MHD_Connection *c, const char *path)
+static void forget_page(struct http *h)
 {
-	const char *type = NULL;
-	struct bytes page = {NULL, 0, 0};
-	FILE *out = bytes_stream(&page);
-	unsigned int status = h->site->write(h->site->arg, path, out, &type);
+	free(h->path);
+	bytes_free(&h->page);
+	h->path = NULL;
+	h->type = NULL;
+}
 
-	fclose(out);
-	return respond(h, c, status, type, page.at, page.len, false);
+/* Writes a page once in a turn of the loop, though many may ask for it: a large one takes long. */
+static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, const char *path)
+{
+	uint64_t now = uv_now(h->loop);
+	struct bytes copy = {NULL, 0, 0};
+	FILE *out;
+
+	if (!h->path || h->written_ms != now || strcmp(h->path, path) != 0) {
+		forget_page(h);
+		out = bytes_stream(&h->page);
+		h->status = h->site->write(h->site->arg, path, out, &h->type);
+		fclose(out);
+		h->path = memory_strdup(path);
+		h->written_ms = now;
+	}
+	bytes_add(&copy, h->page.at, h->page.len);
+	return respond(h, c, h->status, h->type, copy.at, copy.len, false);
 }
 
 static void log_refusal(struct http *h, uint64_t peer, unsigned int status)
@@ -539,10 +561,11 @@ static bool make_room(struct http *h, uint64_t address)
 static void run(struct http *h)
 {
 	int rounds = h->is_busy ? ROUNDS_BUSY : ROUNDS_MOST;
+	uint64_t end = h->site->poster ? UINT64_MAX : uv_hrtime() + TURN_NS;
 	MHD_UNSIGNED_LONG_LONG wait = 0;
 
 	end_the_slow(h);
-	for (int round = 0; round < rounds && !wait; round++) {
+	for (int round = 0; round < rounds && !wait && (!round || uv_hrtime() < end); round++) {
 		MHD_run(h->daemon);
 		if (MHD_get_timeout(h->daemon, &wait) != MHD_YES)
 			wait = SWEEP_MS;
@@ -655,6 +678,7 @@ void http_free(struct http *h)
 	if (!h)
 		return;
 	url_clear(&h->bound);
+	forget_page(h);
 	free(h->visitors);
 	free(h);
 }

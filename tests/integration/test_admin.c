@@ -438,6 +438,41 @@ Test(admin, probes_get_through_beside_idle_connections_of_two_addresses, .init =
 	}
 }
 
+#define TOKENS  1000
+#define ASKING  60
+#define PER_ONE 50
+
+/* Each token has lines in /metrics. The loop serves others long before all pages are written. */
+Test(admin, many_large_pages_do_not_keep_others_waiting, .fini = bench_close)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	char lines[TOKENS * 40] = "", requests[PER_ONE * sizeof request] = "", *at = lines;
+	int fds[ASKING];
+
+	for (int i = 0; i < TOKENS; i++)
+		at += sprintf(at, "shop-%d a-long-enough-token-%d\n", i, i);
+	for (int i = 0; i < PER_ONE; i++)
+		strcat(requests, request);
+	bench_start("--ingest-token-file %s", suite_file("tokens", lines));
+	int64_t began = wait_now_ms();
+	for (int i = 0; i < 10; i++)
+		free(http_get(listener_admin_port(listener), "/metrics", 5000, NULL));
+	int64_t ten_ms = wait_now_ms() - began;
+	for (int i = 0; i < ASKING; i++) {
+		char *from = suite_text("127.0.0.%d", 2 + i % 4);
+
+		fds[i] = port_connect_from(from, listener_admin_port(listener));
+	}
+	for (int i = 0; i < ASKING; i++)
+		cr_assert_gt(send(fds[i], requests, strlen(requests), MSG_DONTWAIT), 0);
+	began = wait_now_ms();
+	cr_expect_eq(http_handshake(listener_ingest_port(listener), ""), 401);
+	cr_expect_lt(wait_now_ms() - began, 40 * ten_ms, "after %lld ms; ten pages take %lld ms",
+		     (long long)(wait_now_ms() - began), (long long)ten_ms);
+	for (int i = 0; i < ASKING; i++)
+		close(fds[i]);
+}
+
 Test(admin, without_descriptors_a_request_waits, .init = set_up, .fini = bench_close)
 {
 	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
