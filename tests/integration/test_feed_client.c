@@ -1207,6 +1207,23 @@ Test(feed_client, a_listener_that_starts_is_ready_when_it_has_subscribed)
 	cr_assert_eq(feed_received(feed), 16);
 }
 
+Test(feed_client, a_connection_that_a_new_list_needs_makes_no_listener_unready)
+{
+	char items[200] = "", *at = items;
+
+	for (int i = 1; i <= 32; i++)
+		at += sprintf(at, "%d\n", i);
+	START(URL "\"vars\": {\"items\": \"${file:%s}\"}, \"shard\": {\"var\": \"items\", \"per_connection\": "
+		  "16}, " SAY_EACH RULES,
+	      feed_port(feed), suite_file("items", "1\n"));
+	await(listener_page_has(listener, "/readyz", "ready\n"), SETTLED_MS);
+	change_list(items);
+	await(feed_received(feed) >= 1 + 11, SETTLED_MS); /* one of the two has six left, for a second */
+	cr_assert(listener_page_has(listener, "/readyz", "ready\n"), "%s", listener_http(listener, "/readyz", NULL));
+	await(listener_has_logged(listener, "source has a new list"), SETTLED_MS);
+	cr_assert_eq(feed_received(feed), 1 + 32);
+}
+
 Test(feed_client, a_listener_that_starts_is_ready_when_it_has_subscribed_by_answers)
 {
 	START(URL
