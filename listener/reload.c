@@ -103,6 +103,7 @@ static void take(const struct reload_parts *p, struct config *fresh)
 	if (p->config->webhooks.version != version)
 		storing_hasten_checkin(pipeline_storing(p->pipeline));
 	counters.reloads++;
+	has_reload_failed = false;
 	tell(p, fresh, &n, certificates);
 	bytes_free(&n.taken);
 	bytes_free(&n.waiting);
@@ -118,6 +119,7 @@ void reload(const struct reload_parts *p)
 		take(p, &fresh);
 	} else {
 		counters.reloads_failed++;
+		has_reload_failed = true;
 		log_error("cannot reload, keeping all settings", "reason=%s", error);
 	}
 	config_free(&fresh);

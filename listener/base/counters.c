@@ -2,6 +2,7 @@
 #include "base/counters.h"
 
 _Thread_local struct counters counters;
+bool has_reload_failed;
 struct histogram commit_latency;
 struct histogram duplicate_delay;
 

@@ -2,6 +2,7 @@
 #ifndef WSONCE_COUNTERS_H
 #define WSONCE_COUNTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* At any moment, received = persisted + duplicates + dead_lettered + in flight. The pipeline knows how many are in
@@ -79,6 +80,8 @@ struct counters {
 
 /* Each thread has its own counters. Those of the loop's thread are reported; callers add to them directly. */
 extern _Thread_local struct counters counters;
+
+extern bool has_reload_failed; /* the last one */
 
 /* Upper bounds of the histogram buckets in milliseconds. The last bucket has none. */
 /* clang-format off */

@@ -358,6 +358,7 @@ void metrics_write(const struct admin_parts *p, int64_t now_ms, FILE *out)
 	put_processes(out);
 	counters_each(put_counter, out);
 	put_dead_letters(out);
+	put_gauge(out, "reload_failed", "1 if the last reload failed.", has_reload_failed);
 	put_gauge(out, "in_flight", "Messages received and not settled.", (double)events->messages);
 	put_gauge(out, "oldest_unsettled_seconds", "Age of the oldest unsettled event; 0 if there is none.",
 		  (double)overdue_oldest_ms(events, now_ms) / 1000);

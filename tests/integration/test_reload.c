@@ -50,6 +50,7 @@ static void reload(bool is_good)
 	*seen = (int)listener_metric(listener, name);
 	cr_assert_eq(listener_metric(listener, "wsonce_reloads_total"), reloads);
 	cr_assert_eq(listener_metric(listener, "wsonce_reloads_failed_total"), failures);
+	cr_assert_eq(listener_metric(listener, "wsonce_reload_failed"), !is_good);
 }
 
 static void reload_as(const char *text)
