@@ -70,7 +70,7 @@ struct feed_client {
 	size_t failures;     /* failures since the last good connection; selects the mirror */
 	bool has_ready;      /* the profile has a `ready` rule */
 	bool is_unconfirmed; /* no such rule matched in time, and no event came */
-	bool has_subscribed; /* since the start, a good connection had nothing more to say */
+	bool has_subscribed; /* since the start, a connection had nothing more to say */
 	enum idle idle;
 	struct progress of_now, of_next;
 	bool is_waiting;               /* next waits for feed_client_turn() to take over */
@@ -730,6 +730,14 @@ static void tell_recovery(struct feed_client *c)
 	c->ends = 0;
 }
 
+/* True if all subscriptions are sent. A quiet feed need not answer them if the profile has no `ready` rule. */
+static bool has_said_all(const struct feed_client *c)
+{
+	return c->state == STATE_OPEN && !feed_connection_is_talking(c->now) &&
+	       (feed_connection_is_good(c->now) ||
+		(!c->has_ready && now_ms(c) - feed_connection_opened_ms(c->now) >= MUTE_MS));
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct feed_client *c = timer->data;
@@ -742,7 +750,7 @@ static void on_tick(uv_timer_t *timer)
 		feed_connection_tick(c->old);
 	if (c->old && feed_connection_is_done(c->old))
 		drop(&c->old, code_of(c));
-	c->has_subscribed |= c->now && feed_connection_is_good(c->now) && !feed_connection_is_talking(c->now);
+	c->has_subscribed |= has_said_all(c);
 	look_at_successor(c);
 	look_at_age(c);
 	tell_unmatched(c);

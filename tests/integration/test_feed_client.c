@@ -1207,6 +1207,18 @@ Test(feed_client, a_listener_that_starts_is_ready_when_it_has_subscribed)
 	cr_assert_eq(feed_received(feed), 16);
 }
 
+/* A feed that restarts at night must not take all listeners from their producers. */
+Test(feed_client, a_quiet_feed_that_is_dialled_again_leaves_a_listener_ready)
+{
+	START(URL "\"vars\": {\"items\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]}, " SAY_EACH RULES,
+	      feed_port(feed));
+	await(feed_received(feed) == 16, SETTLED_MS);
+	wait_pause_ms(6000);
+	feed_drop_all(feed);
+	await(feed_received(feed) > 16 + 1, SETTLED_MS);
+	cr_assert(listener_page_has(listener, "/readyz", "ready\n"), "%s", listener_http(listener, "/readyz", NULL));
+}
+
 Test(feed_client, a_connection_that_a_new_list_needs_makes_no_listener_unready)
 {
 	char items[200] = "", *at = items;
