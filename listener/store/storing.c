@@ -653,8 +653,9 @@ static void on_unusable(void *arg, const char *sentence, int status)
 	struct writer *w = arg;
 	struct storing *s = w->storing;
 
-	if (w == &s->second) { /* if this lasts, the first one reports it */
-		log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
+	if (w == &s->second) { /* if this lasts, the first one reports it; a newer schema (1) prevents nothing */
+		if (status != 1)
+			log_warn("cannot use a second connection to postgres", "reason=%s", sentence);
 		w->epoch = 0; /* so that it is closed */
 		return;
 	}

@@ -42,12 +42,27 @@ static void must_work_again(void)
 #define STORING "application_name = 'listener-0' and datname = current_database()"
 
 /* Sends one listener so much that it opens its second connection. */
-static void start_two(void)
+static void open_two(void)
 {
-	start_some(1, "--batch-max 5");
 	fleet_send(&bench.fleet, 3000);
 	await(database_long(bench.rows, "select count(*) from pg_stat_activity where " STORING) == 2, WHOLE_MS,
 	      "the listener opened no second connection");
+}
+
+static void start_two(void)
+{
+	start_some(1, "--batch-max 5");
+	open_two();
+}
+
+Test(postgres_faults, during_an_upgrade_the_second_connection_is_used)
+{
+	start_some(1, "--batch-max 5");
+	database_exec(bench.rows, "insert into wsonce_schema (version) values (1000)");
+	open_two();
+	fleet_must_be_whole(&bench.fleet, WHOLE_MS);
+	cr_assert(listener_has_logged(bench.fleet.listeners[0], "the schema is newer than this program"));
+	cr_assert_not(listener_has_logged(bench.fleet.listeners[0], "cannot use a second connection"));
 }
 
 Test(postgres_faults, two_connections_of_a_listener_ended_again_and_again_do_no_harm, .timeout = 120)
