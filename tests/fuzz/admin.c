@@ -100,9 +100,9 @@ struct storing *pipeline_storing(const struct pipeline *p)
 	return NULL;
 }
 
-bool storing_keeps_letters(const struct storing *s)
+const char *storing_kept(const struct storing *s)
 {
-	return state & POSTGRES_IS_AWAY;
+	return state & POSTGRES_IS_AWAY ? "cursors cannot be stored; the log says why" : "";
 }
 
 int64_t storing_is_slow(const struct storing *s, const char **why)
